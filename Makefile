@@ -1,0 +1,41 @@
+# The first target lists the others.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/ruff: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+install: $(BIN)/ruff  ## make .venv with everything a developer needs
+
+test: install  ## run every test
+	$(BIN)/python -m pytest -q
+
+lint: install  ## check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install  ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: install  ## write docs/cli.md anew from the commands' own help
+	$(BIN)/python scripts/make_cli_docs.py
+
+bench: install  ## the quick benchmarks: start-up and a small fit
+	$(BIN)/python bench/startup.py
+
+smoke: install  ## build the wheel, install it alone, run it
+	PYTHON=$(PYTHON) bash scripts/smoke.sh
+
+clean:  ## remove what builds leave behind
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.PHONY: help install test lint format docs bench smoke clean

@@ -1,0 +1,122 @@
+"""What machine and what code made a number: the record beside every result."""
+
+import importlib.metadata
+import os
+import platform
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import recbench
+
+PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "numba")
+HOLDING_BACK = (
+    "OPENBLAS_CORETYPE",
+    "MKL_DEBUG_CPU_TYPE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "BLIS_ARCH_TYPE",
+)
+"""Variables that make a BLAS use another CPU's kernels than the best it has."""
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def describe() -> dict[str, Any]:
+    """Everything about this process and machine that a result may depend on."""
+    return {
+        "recbench": recbench.__version__,
+        **source(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "cpu": cpu_model(),
+        "cores": usable_cores(),
+        "memory_bytes": total_memory(),
+        "blas": blas(),
+        "variables": {
+            name: os.environ[name] for name in HOLDING_BACK + THREADS if name in os.environ
+        },
+    }
+
+
+def version(name: str) -> str | None:
+    """The installed version of a package, without importing it."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def source() -> dict[str, Any]:
+    """The commit the code was run from and whether it was changed since; None when installed."""
+    folder = Path(recbench.__file__).resolve().parents[1]
+    if not (folder / ".git").exists():
+        return {"commit": None, "dirty": None}
+    return {
+        "commit": _git(folder, "rev-parse", "HEAD"),
+        "dirty": bool(_git(folder, "status", "--porcelain", "--untracked-files=no")),
+    }
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def blas() -> list[dict[str, Any]]:
+    """The BLAS libraries that are loaded: kind, version, kernel set and threads."""
+    import numpy  # noqa: F401 - threadpoolctl sees only what is loaded
+    import scipy.linalg.blas  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    wanted = ("internal_api", "version", "architecture", "num_threads")
+    return [
+        {name: library.get(name) for name in wanted} | {"file": Path(library["filepath"]).name}
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    ]
+
+
+def cpu_model() -> str:
+    """The name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def total_memory() -> int:
+    """Bytes of main memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def free_memory() -> int:
+    """Bytes that can be allocated without swapping, as the kernel estimates them."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        line = next(row for row in text.splitlines() if row.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return total_memory()
+    return int(line.split()[1]) * 1024
+
+
+def peak_memory() -> int:
+    """The most memory this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)

@@ -1,0 +1,72 @@
+"""Who is held out: a Split is a train matrix and two Parts, whatever rule made it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Indices = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Users to recommend to: what a model may see of them and what it should find.
+
+    `history`, `target` and `seen` have the same rows, one per user, and the columns of the
+    train matrix. `seen` are the items never recommended; most splits hide just the history.
+    Matrices may be shared between the parts and the train matrix: read them, never write.
+    """
+
+    history: sparse.csr_array
+    target: sparse.csr_array
+    users: Indices
+    """The row of the dataset that each row here stands for."""
+    train_rows: Indices
+    """The row of the train matrix for each row here; -1 for a user the model never met."""
+    hidden: sparse.csr_array | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse matrices that do not speak of the same users and items."""
+        shapes = {self.history.shape, self.target.shape, self.seen.shape}
+        rows = {len(self.users), len(self.train_rows), self.target.shape[0]}
+        if len(shapes) > 1 or len(rows) > 1:
+            raise ValueError(f"a Part of shapes {sorted(shapes)} for {sorted(rows)} users")
+
+    @property
+    def seen(self) -> sparse.csr_array:
+        """The items that must not be recommended."""
+        return self.history if self.hidden is None else self.hidden
+
+    @cached_property
+    def target_counts(self) -> npt.NDArray[np.int64]:
+        """How many items each user should be recommended."""
+        return np.diff(self.target.indptr).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One division of a dataset.
+
+    Models are fitted on `train` and chosen on `valid`. The chosen one is fitted on `full` and
+    scored on `test`; `full` is `train` itself unless the split returns the validation part to
+    training, as splits with given train and test files do.
+    """
+
+    text: str
+    train: sparse.csr_array
+    valid: Part
+    test: Part
+    full: sparse.csr_array
+    items: Indices
+    """The item of the dataset that each column stands for."""
+    users: Indices | None = None
+    """The user of the dataset that each row of `train` and `full` stands for; None: row u is u."""
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """What the rule left out, in words, and how many of it."""
+
+    def stage(self, part: str) -> tuple[sparse.csr_array, Part]:
+        """Return what to fit on and what to score on for 'valid' or 'test'."""
+        return (self.train, self.valid) if part == "valid" else (self.full, self.test)

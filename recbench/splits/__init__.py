@@ -1,0 +1,1 @@
+"""The rules that divide a dataset, one per module, found by name in the registry."""

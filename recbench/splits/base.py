@@ -1,0 +1,79 @@
+"""The plugin door for splits: a rule is a frozen description that divides a Dataset."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from recbench.data import Dataset
+from recbench.errors import DataError, UsageError
+from recbench.registry import Described, param
+from recbench.split import Part, Split
+from recbench.splits.rows import pick
+
+
+def fraction(default: float, text: str) -> Any:
+    """Declare a parameter strictly between 0 and 1."""
+    return param(default, low=0, high=1, open_low=True, open_high=True, help=text)
+
+
+def legacy_seed(default: int) -> Any:
+    """Declare the seed of a rule."""
+    return param(default, low=0, high=2**32 - 1, help="seed of the legacy NumPy generator")
+
+
+class SplitRule(Described, ABC):
+    """Parameters, frozen, that divide any dataset in one way.
+
+    Subclasses are dataclasses with `param` fields, registered under a name. The same rule on
+    the same dataset gives the same split, on every machine.
+    """
+
+    cite: ClassVar[str] = ""
+
+    @abstractmethod
+    def apply(self, data: Dataset) -> Split:
+        """Divide a dataset, or say in a sentence why it cannot be done."""
+
+
+def part_of(
+    train: sparse.csr_array, target: sparse.csr_array, hidden: sparse.csr_array | None = None
+) -> Part:
+    """Make the Part of all users with something to find; all matrices have the users as rows.
+
+    A user without a row in `train` is one the model never met.
+    """
+    users = np.flatnonzero(np.diff(target.indptr)).astype(np.int32)
+    known = np.diff(train.indptr)[users] > 0
+    return Part(
+        history=pick(train, users),
+        target=pick(target, users),
+        users=users,
+        train_rows=np.where(known, users, np.int32(-1)).astype(np.int32),
+        hidden=None if hidden is None else pick(hidden, users),
+    )
+
+
+def check_data(data: Dataset) -> None:
+    """Refuse a dataset with nothing in it."""
+    if len(data) == 0:
+        raise DataError(f"{data.name} has no interactions to split; check its file and filters")
+
+
+def check_part(rule: SplitRule, data: Dataset, stage: str, part: Part, advice: str) -> None:
+    """Refuse a part that nobody is in."""
+    if len(part.users) == 0:
+        raise DataError(
+            f"{rule.text} leaves nobody of {data.name} ({data.shape_text}) "
+            f"with an item to find in {stage}; {advice}"
+        )
+
+
+def check_ratios(rule: SplitRule, valid: float, test: float) -> None:
+    """Refuse fractions that leave nothing to train on."""
+    if valid + test >= 1:
+        raise UsageError(
+            f"{rule.name} holds out ratio-valid={valid:g} and ratio-test={test:g} of each user; "
+            "together they must be less than 1"
+        )

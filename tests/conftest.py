@@ -1,0 +1,44 @@
+"""Fixtures for every test."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder of tests
+
+from recbench.cli import main
+from recbench.registry import METRICS, MODELS, READERS, SPLITS
+
+import toys
+
+Recbench = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory with a small csv file and an empty data folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RECBENCH_HOME", str(tmp_path / "home"))
+    for registry in (MODELS, METRICS, SPLITS, READERS):  # forget plugins of one test in the next
+        monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+    (tmp_path / "toy.csv").write_text(toys.csv_of(toys.two_tastes()))
+    return tmp_path
+
+
+@pytest.fixture
+def recbench(folder: Path) -> Recbench:
+    """Run a command in this process; the result has stdout, stderr and exit_code."""
+
+    def call(*words: str) -> Result:
+        return CliRunner().invoke(main, list(words), prog_name="recbench", env={"COLUMNS": "200"})
+
+    return call
+
+
+@pytest.fixture
+def own() -> list[str]:
+    """The options that name the small csv file."""
+    return ["--data", "toy.csv", "--user", "u", "--item", "i"]

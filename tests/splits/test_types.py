@@ -1,0 +1,40 @@
+"""Part and Split: what they refuse and what they hand to a stage."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from recbench.splits.given import Given
+from recbench.splits.weak import Weak
+from split_toys import dataset_of, random_raw
+
+
+@pytest.fixture
+def split():
+    return Weak(0.25, 0.25).apply(dataset_of(random_raw(0, 15, 12, 0.6)))
+
+
+@pytest.mark.parametrize("side", ["history", "target", "hidden"])
+def test_a_part_whose_matrices_differ_in_shape_is_refused(split, side):
+    part = split.test
+    for wrong in (getattr(part, side)[1:], getattr(part, side)[:, 1:]):
+        with pytest.raises(ValueError, match="a Part of shapes"):
+            dataclasses.replace(part, **{side: wrong})
+
+
+@pytest.mark.parametrize("side", ["users", "train_rows"])
+def test_a_part_with_other_users_than_rows_is_refused(split, side):
+    with pytest.raises(ValueError, match="users"):
+        dataclasses.replace(split.test, **{side: getattr(split.test, side)[1:]})
+
+
+def test_target_counts_are_the_row_sums(split):
+    assert np.array_equal(split.test.target_counts, split.test.target.sum(axis=1))
+
+
+def test_the_test_stage_fits_on_full_and_validation_on_train():
+    raw = random_raw(0, 15, 12, 0.6)
+    split = Given().apply(dataset_of(raw, part=[2 if k % 4 == 0 else 0 for k in range(len(raw))]))
+    assert split.full is not split.train
+    assert split.stage("valid") == (split.train, split.valid)
+    assert split.stage("test") == (split.full, split.test)
