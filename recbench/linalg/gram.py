@@ -1,0 +1,61 @@
+"""G = RᵀR of a sparse matrix, straight into the tiles that hold its lower triangle.
+
+Row i of G is the sum of the rows of R that have an entry in column i. It is summed in float64 in
+a row that stays in the processor's second-level cache, then cut into tiles. Rows of G are
+independent, so they are shared out between threads, and each is summed in the order of the rows
+of R: the result does not depend on the number of threads. Counts are exact up to 2^53 while summed,
+and float32 tiles receive the nearest float32 (the count itself up to 2^24).
+
+Why not a dense product over blocks of R? An addition here takes about 1 ns, a multiply-add of
+sgemm 0.015 ns: dense blocks pay off where more than one cell in eight is filled, and data with
+thousands of items does not come near that but for its few most popular ones.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from recbench.linalg import blas
+from recbench.linalg.tiles import Tiles
+
+ROWS = 32
+"""Rows of G per task: few enough to be shared out evenly, however popular some items are."""
+
+
+def gram(matrix: sparse.csr_array, tiles: Tiles) -> None:
+    """Overwrite the tiles with RᵀR."""
+    from recbench.linalg.gram_kernel import add_rows  # brings numba
+
+    if matrix.shape[1] != tiles.n:
+        raise ValueError(f"{matrix.shape[1]} columns do not make tiles of {tiles.n} rows")
+    matrix = _canonical(matrix)
+    places = np.arange(matrix.nnz, dtype=matrix.indices.dtype)
+    by_column = sparse.csr_array((places, matrix.indices, matrix.indptr), shape=matrix.shape).tocsc()
+    columns = matrix.indices.view(f"u{matrix.indices.itemsize}")
+
+    def fill(i: int, first: int, last: int) -> None:
+        sums = np.zeros((last - first, last))
+        by_columns = by_column.indptr, by_column.indices, by_column.data
+        add_rows(first, *by_columns, matrix.indptr, columns, matrix.data, sums)
+        rows = slice(first - tiles.span(i).start, last - tiles.span(i).start)
+        for j in range(i + 1):
+            part = sums[:, tiles.span(j)]
+            tiles.block(i, j)[rows, : part.shape[1]] = part
+
+    tasks = []
+    for i in range(tiles.count):
+        span = tiles.span(i)
+        edges = [*range(span.start, span.stop, ROWS), span.stop]
+        tasks += [(i, first, last) for first, last in zip(edges, edges[1:], strict=False)]
+    with blas.workers() as pool:
+        blas.finish(pool, fill, tasks)
+        blas.finish(pool, lambda i: blas.mirror(tiles.block(i, i)), [(i,) for i in range(tiles.count)])
+
+
+def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:
+    """The same matrix with sorted, unique columns in each row and floating-point values."""
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if matrix.dtype not in (np.float32, np.float64):
+        matrix = matrix.astype(np.float64)
+    return matrix

@@ -1,0 +1,118 @@
+"""Tiles as files that survive being interrupted.
+
+Each tile is a .npy file whose name carries how far the tile has come: `tile-0003-0002.17.npy`
+is tile (3, 2) after 17 steps. A tile takes a step by being written under another name, renamed to
+that of the new step, and losing its old file. A rename happens or does not, so whenever the process
+(or the machine) stops, every tile is whole, and the newest name of each says where to continue.
+There is no other record to get out of date, and the extra disk space is one tile per thread.
+
+The header `tiles.json` says what the matrix is. It is written once the tiles are filled; a
+folder without it holds nothing of use.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from recbench.errors import RecbenchError
+
+Matrix = npt.NDArray[np.floating[Any]]
+Key = tuple[int, int]
+
+HEADER = "tiles.json"
+TILE = re.compile(r"tile-(\d+)-(\d+)\.(\d+)\.npy")
+
+
+class TilesError(RecbenchError):
+    """A folder of tiles is damaged, unfinished, or holds something else than was asked for."""
+
+
+class TileFolder:
+    """The files of one matrix."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def clear(self) -> None:
+        """Delete the header, then every tile: an interrupted clearing leaves nothing of use."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / HEADER).unlink(missing_ok=True)
+        for file in list(self.path.glob("tile-*")):
+            file.unlink()
+
+    def create(self, key: Key, dtype: np.dtype[Any], shape: tuple[int, int]) -> Matrix:
+        """Map a new tile of zeros for writing."""
+        return np.lib.format.open_memmap(self._file(key, 0), "w+", dtype, shape)
+
+    def write(self, key: Key, step: int, tile: Matrix) -> None:
+        """Put a tile in place as of `step`: whole, and on the disk, or not at all."""
+        write_whole(self._file(key, step), lambda file: np.save(file, tile, allow_pickle=False))
+
+    def advance(self, key: Key, step: int, tile: Matrix, since: int) -> Matrix:
+        """Replace a tile as of step `since` by one as of `step`; return it mapped for reading."""
+        self.write(key, step, tile)
+        self._file(key, since).unlink()
+        return self.read(key, step)
+
+    def read(self, key: Key, step: int) -> Matrix:
+        """Map a tile for reading."""
+        file = self._file(key, step)
+        try:
+            return np.load(file, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise self.damaged(f"{file.name}: {error}") from error
+
+    def steps(self) -> dict[Key, int]:
+        """How far each tile has come, dropping what an interrupted step left behind."""
+        found: dict[Key, int] = {}
+        for file in list(self.path.glob("tile-*")):
+            match = TILE.fullmatch(file.name)
+            if match is None:
+                file.unlink()  # the unfinished half of a `write`
+                continue
+            i, j, step = map(int, match.groups())
+            old = found.get((i, j), step)
+            found[i, j] = max(old, step)
+            if old != step:
+                self._file((i, j), min(old, step)).unlink()
+        return found
+
+    def header(self) -> dict[str, Any] | None:
+        """What the matrix is, or None where no matrix was ever completed."""
+        try:
+            found = json.loads((self.path / HEADER).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise self.damaged(f"{HEADER}: {error}") from error
+        if not isinstance(found, dict):
+            raise self.damaged(f"{HEADER} is not a description of tiles")
+        return found
+
+    def publish(self, header: Mapping[str, Any]) -> None:
+        """Declare the tiles complete."""
+        text = json.dumps(header, indent=1).encode()
+        write_whole(self.path / HEADER, lambda file: file.write(text))
+
+    def damaged(self, why: str) -> TilesError:
+        """Build the error for files that cannot be used."""
+        return TilesError(f"the tiles in {self.path} are damaged ({why}); delete them to start anew")
+
+    def _file(self, key: Key, step: int) -> Path:
+        return self.path / f"tile-{key[0]:04d}-{key[1]:04d}.{step}.npy"
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file that is whole, and on the disk, before it has its name."""
+    unfinished = path.with_name(path.name + ".part")
+    with unfinished.open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)

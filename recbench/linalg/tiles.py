@@ -1,0 +1,319 @@
+"""A symmetric matrix of which only the lower triangle is stored, and its inverse in place.
+
+The matrix is cut into square tiles, each one array of its own, in memory or in a folder of
+memory-mapped files. Half a matrix is n²/2 numbers; nothing here ever makes the other half.
+
+The inverse of a positive definite K is made by sweeping one block row k after another. With
+T the matrix as it stands, L the Cholesky factor of T_kk, M = L⁻¹ and Y_i = T_ik Mᵀ, a sweep is
+
+    T_kk ← MᵀM = T_kk⁻¹      T_ik ← ± Y_i M = ± T_ik T_kk⁻¹      T_ij ← T_ij ∓ Y_i Y_jᵀ
+
+with the upper signs, unless block i (and, with T_ij, also j) was swept before. When all are swept,
+T is K⁻¹. Each assignment happens inside its own tile, so the workspace is nil, and n³ operations
+are all there are. LAPACK on the whole matrix does as many, but its spotrf crashes near n = 40,000.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from filelock import FileLock
+
+from recbench.errors import RecbenchError
+from recbench.linalg import blas
+from recbench.linalg.sweep import Sweep
+from recbench.linalg.tilefolder import TileFolder, TilesError
+
+Matrix = npt.NDArray[np.floating[Any]]
+Key = tuple[int, int]
+Progress = Callable[[int, int], None]
+
+FORMAT = 1
+SIDE = 1024
+RAISE_DIAGONAL = "add more to its diagonal"
+
+
+class NotPositiveDefinite(RecbenchError):
+    """The matrix has no inverse to the precision it is stored in, or only a useless one."""
+
+
+def silent(done: int, total: int) -> None:
+    """Report progress to nobody."""
+
+
+class Tiles:
+    """The lower triangle of a symmetric n x n matrix in square tiles of `side` rows.
+
+    Tile (i, j), i >= j, holds rows `span(i)` and columns `span(j)` and is stored by rows. Tiles
+    on the diagonal are whole squares.
+    """
+
+    def __init__(
+        self, n: int, dtype: npt.DTypeLike = np.float32, side: int = SIDE, folder: Path | None = None
+    ) -> None:
+        """Describe a matrix without tiles; use `zeros`, `open` or `inverse`."""
+        if n < 1 or side < 1:
+            raise ValueError(f"no matrix of {n} rows in tiles of {side} rows")
+        self.n, self.side, self.dtype = n, side, np.dtype(dtype)
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"tiles are float32 or float64, not {self.dtype}")
+        self.count = -(-n // side)
+        self._folder = None if folder is None else TileFolder(folder)
+        self._tiles: dict[Key, Matrix] = {}
+        self._steps = dict.fromkeys(self.keys(), 0)
+
+    @classmethod
+    def zeros(
+        cls, n: int, dtype: npt.DTypeLike = np.float32, side: int = SIDE, folder: Path | None = None
+    ) -> "Tiles":
+        """Make a matrix of zeros to be filled, in memory or in a folder, which loses its tiles."""
+        tiles = cls(n, dtype, side, folder)
+        if tiles._folder is not None:
+            tiles._folder.clear()
+        for key in tiles.keys():
+            if tiles._folder is None:
+                tiles._tiles[key] = np.zeros(tiles.shape(key), tiles.dtype)
+            else:
+                tiles._tiles[key] = tiles._folder.create(key, tiles.dtype, tiles.shape(key))
+        return tiles
+
+    @staticmethod
+    def bytes_needed(n: int, dtype: npt.DTypeLike = np.float32, side: int = SIDE) -> int:
+        """Bytes of the tiles, which is also what inverting them takes: the work is done in place."""
+        full, rest = divmod(n, side)
+        squares = full * side**2 + rest**2  # the diagonal tiles, stored with both triangles
+        return (n * n + squares) // 2 * np.dtype(dtype).itemsize
+
+    # The tiles
+
+    def keys(self) -> Iterator[Key]:
+        """All stored (i, j)."""
+        return ((i, j) for i in range(self.count) for j in range(i + 1))
+
+    def span(self, i: int) -> slice:
+        """The rows (or columns) of the matrix that tiles of row (or column) i cover."""
+        return slice(i * self.side, min(self.n, (i + 1) * self.side))
+
+    def shape(self, key: Key) -> tuple[int, int]:
+        """The shape of one tile."""
+        rows, columns = (self.span(i) for i in key)
+        return rows.stop - rows.start, columns.stop - columns.start
+
+    def block(self, i: int, j: int) -> Matrix:
+        """Rows span(i) and columns span(j) of the matrix: a tile or the transpose of one, no copy."""
+        return self._tiles[i, j] if i >= j else self._tiles[j, i].T
+
+    def advance(self, key: Key, step: int, change: Callable[[Matrix], None]) -> None:
+        """Bring a tile to a step, unless it is there: in place in memory, whole or not on disk."""
+        since = self._steps[key]
+        if since >= step:
+            return
+        if self._folder is None:
+            change(self._tiles[key])
+        else:
+            changed = np.array(self._tiles[key])
+            change(changed)
+            self._tiles[key] = self._folder.advance(key, step, changed, since)
+        self._steps[key] = step
+
+    # Entries
+
+    def diagonal(self) -> Matrix:
+        """Return the diagonal of the matrix."""
+        return np.concatenate([self.block(i, i).diagonal() for i in range(self.count)])
+
+    def add_diagonal(self, values: npt.ArrayLike) -> None:
+        """Add one number, or one for every row, to the diagonal."""
+        added = np.broadcast_to(np.asarray(values, dtype=self.dtype), self.n)
+        for i in range(self.count):
+            tile = self.block(i, i)
+            np.fill_diagonal(tile, tile.diagonal() + added[self.span(i)])
+
+    def panel(self, start: int, stop: int, out: Matrix | None = None) -> Matrix:
+        """Columns start to stop of the whole matrix, n x (stop - start), stored by rows."""
+        panel = np.empty((self.n, stop - start), self.dtype) if out is None else out
+        for j in range(start // self.side, -(-stop // self.side)):
+            columns = self.span(j)
+            first, last = max(start, columns.start), min(stop, columns.stop)
+            inside = slice(first - columns.start, last - columns.start)
+            for i in range(self.count):
+                panel[self.span(i), first - start : last - start] = self.block(i, j)[:, inside]
+        return panel
+
+    def column(self, i: int) -> Matrix:
+        """Column i of the whole matrix."""
+        return self.rows(np.array([i]))[0]
+
+    def rows(self, indices: npt.NDArray[np.integer[Any]]) -> Matrix:
+        """Some rows of the whole matrix, in the order asked for."""
+        out = np.empty((len(indices), self.n), self.dtype)
+        tile_row, inside = np.divmod(indices, self.side)
+        for i in np.unique(tile_row):
+            here = np.flatnonzero(tile_row == i)
+            for j in range(self.count):
+                out[here, self.span(j)] = self.block(int(i), j)[inside[here]]
+        return out
+
+    def matmul(self, z: Matrix) -> Matrix:
+        """The product of the matrix with n x s numbers."""
+        z = np.ascontiguousarray(z, self.dtype)
+        out = np.zeros_like(z)
+
+        def multiply(i: int) -> None:
+            for j in range(self.count):
+                blas.add_product(out[self.span(i)], self.block(i, j), z[self.span(j)], 1.0)
+
+        with blas.workers() as pool:
+            for _ in blas.run_all(pool, multiply, ((i,) for i in range(self.count))):
+                pass
+        return out
+
+    # The inverse
+
+    @property
+    def inverted(self) -> bool:
+        """Whether these are the tiles of a finished inverse."""
+        return min(self._steps.values()) > 2 * self.count
+
+    def invert(self, progress: Progress = silent, advice: str = RAISE_DIAGONAL) -> None:
+        """Replace a positive definite matrix by its inverse, from wherever that work stands.
+
+        A matrix without an inverse is an error that ends in `advice`, and its tiles are worthless.
+        """
+        sweeps = [Sweep(self, k) for k in range(self.count)]
+        done, total = 0, sum(len(sweep) for sweep in sweeps)
+        with blas.workers() as pool:
+            for sweep in sweeps:
+                try:
+                    for _ in sweep.run(pool):
+                        done += 1
+                        progress(done, total)
+                except blas.NotPositive:
+                    raise self._without_inverse(sweep.k, advice) from None
+            for i in range(self.count):
+                self.advance((i, i), 2 * self.count + 1, blas.mirror)
+
+    def _without_inverse(self, k: int, advice: str) -> NotPositiveDefinite:
+        if self._folder is not None:
+            self._folder.clear()
+        return NotPositiveDefinite(
+            f"the {self.n:,} x {self.n:,} matrix is not positive definite in {self.dtype} "
+            f"(its first {self.span(k).stop:,} rows already are not); {advice}"
+        )
+
+    def residual(self, apply: Callable[[Matrix], Matrix], z: Matrix) -> float:
+        """The largest ‖K C z - z‖ / ‖z‖ over the columns of z; C is this, and `apply` is K.
+
+        It bounds the relative error of C: with K exact, C - K⁻¹ = K⁻¹ (K C - I).
+        """
+        z = np.asarray(z, np.float64)
+        missed = apply(self.matmul(z).astype(np.float64)) - z
+        return float((np.linalg.norm(missed, axis=0) / np.linalg.norm(z, axis=0)).max())
+
+    def check_inverse(
+        self,
+        apply: Callable[[Matrix], Matrix],
+        *,
+        tolerance: float = 1e-3,
+        seed: int = 0,
+        advice: str = RAISE_DIAGONAL,
+    ) -> float:
+        """Return the residual on a few random vectors; an error where it exceeds the tolerance."""
+        z = np.random.default_rng(seed).standard_normal((self.n, 4))
+        residual = self.residual(apply, z)
+        if residual <= tolerance:  # false for NaN
+            return residual
+        digits = max(0.0, -np.log10(residual)) if np.isfinite(residual) else 0.0
+        raise NotPositiveDefinite(
+            f"the inverse of the {self.n:,} x {self.n:,} matrix is right to about {digits:.1f} digits "
+            f"in {self.dtype}, {-np.log10(tolerance):.1f} are needed: it is ill-conditioned; {advice}"
+        )
+
+    # Folders
+
+    @classmethod
+    def open(cls, folder: Path, identity: str | None = None) -> "Tiles":
+        """Map the tiles in a folder, which must be what `identity` says, for reading.
+
+        An inverse that was interrupted is opened as it is; `invert` finishes it.
+        """
+        files = TileFolder(folder)
+        header = files.header()
+        if header is None:
+            raise TilesError(f"{folder} holds no tiles, or none that were ever complete")
+        if identity is not None and header.get("identity") != identity:
+            raise TilesError(
+                f"{folder} holds tiles of {header.get('identity')!r}, not of {identity!r}; "
+                "give another folder, or delete it to start anew"
+            )
+        try:
+            if header["format"] > FORMAT:
+                raise TilesError(f"{folder} was written by a newer recbench; upgrade to read it")
+            tiles = cls(header["n"], header["dtype"], header["side"], folder)
+        except (KeyError, TypeError, ValueError) as error:
+            raise files.damaged(f"its header: {error!r}") from error
+        tiles._map(files)
+        return tiles
+
+    def _map(self, files: TileFolder) -> None:
+        self._steps = files.steps()
+        for key in self.keys():
+            if key not in self._steps:
+                raise files.damaged(f"tile {key} is missing")
+            tile = files.read(key, self._steps[key])
+            if tile.shape != self.shape(key) or tile.dtype != self.dtype:
+                raise files.damaged(f"tile {key} is {tile.dtype} {tile.shape}")
+            self._tiles[key] = tile
+
+    def save(self, folder: Path, identity: str = "") -> None:
+        """Write the tiles to a folder that `open` reads, or declare those in it complete."""
+        files = TileFolder(folder)
+        if self._folder is None or self._folder.path.resolve() != folder.resolve():
+            files.clear()
+            for key, tile in self._tiles.items():
+                files.write(key, self._steps[key], tile)
+        for tile in self._tiles.values():
+            if isinstance(tile, np.memmap):
+                tile.flush()
+        described = {"n": self.n, "dtype": self.dtype.name, "side": self.side}
+        files.publish({"format": FORMAT, "identity": identity, **described})
+
+
+def inverse(
+    n: int,
+    fill: Callable[[Tiles], None],
+    *,
+    dtype: npt.DTypeLike = np.float32,
+    side: int = SIDE,
+    folder: Path | None = None,
+    identity: str = "",
+    progress: Progress = silent,
+    advice: str = RAISE_DIAGONAL,
+) -> Tiles:
+    """Invert the matrix that `fill` writes into tiles of zeros.
+
+    In a folder the work goes on where an earlier call for the same `identity` stopped, at any
+    point and for any reason; if it was finished, the inverse is just opened.
+    """
+    if folder is None:
+        tiles = Tiles.zeros(n, dtype, side)
+        fill(tiles)
+        tiles.invert(progress, advice)
+        return tiles
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "tiles.lock"):
+        if TileFolder(folder).header() is None:
+            tiles = Tiles.zeros(n, dtype, side, folder)
+            fill(tiles)
+            tiles.save(folder, identity)
+        tiles = Tiles.open(folder, identity)
+        if (tiles.n, tiles.dtype) != (n, np.dtype(dtype)):
+            raise TilesError(
+                f"{folder} holds {tiles.n} x {tiles.n} tiles of {tiles.dtype}, not {n} x {n} of "
+                f"{np.dtype(dtype)}; give another folder, or delete it to start anew"
+            )
+        tiles.invert(progress, advice)
+    return tiles

@@ -1,0 +1,325 @@
+"""The k best columns of every row of a matrix that is never held as a whole.
+
+The matrix may be made in blocks of rows by any function, be a sparse matrix times a square one
+that is read in panels of columns, or be a product of two thin factors. In each case scores are
+searched while they are still in the cache. One pass finds the best under many column scales.
+
+Better means a higher score, then a lower column. Every row is summed and searched by one thread
+in the order of its columns, and BLAS runs on blocks of fixed size with one thread each, so the
+result does not depend on the number of threads. That number is the one BLAS is given.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.errors import RecbenchError
+from recbench.linalg import blas
+
+Floats = npt.NDArray[np.floating[Any]]
+Progress = Callable[[int, int], None]
+Scales = Sequence[Floats | None]
+"""Each is a number per column that scores are multiplied by; None multiplies by nothing."""
+
+Rows = tuple[int, int]
+Compressed = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Floats]
+
+BLOCK_BYTES = 1 << 27
+"""How large a block of scores or factors that a function makes may be."""
+
+GEMM_ROWS, GEMM_COLUMNS = 256, 1024
+"""The block of scores that a thread computes from factors and searches: a megabyte in float32."""
+
+PANEL_WIDTH, PANEL_BYTES = 128, 24 << 20
+"""Panels have this width, or twice that where they are then no larger than a last-level cache."""
+
+ROW_COST = 16
+"""Searching a row costs about as much as summing this many more entries; used to share out work."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """The best columns of each row, best first; -1, scored -inf, where there were too few."""
+
+    items: npt.NDArray[np.int32]
+    scores: Floats
+
+
+class NotFinite(RecbenchError):
+    """Some scores were NaN or infinite; `scales` lists under which of the scales."""
+
+    def __init__(self, scales: list[int], total: int) -> None:
+        self.scales = scales
+        whose = f" for {len(scales)} of {total} models ranked together" if total > 1 else ""
+        super().__init__(
+            f"scores are not finite{whose}: the fitted model gives NaN or infinity to some item; "
+            "try a stronger penalty or a smaller step"
+        )
+
+
+class Panels(Protocol):
+    """A square matrix that is read a few columns at a time."""
+
+    @property
+    def n(self) -> int:
+        """How many rows and columns there are."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+
+    def panel(self, start: int, stop: int, out: Floats | None = None) -> Floats:
+        """Columns start to stop, stored by rows, in `out` if it is given."""
+
+
+class DensePanels:
+    """The panels of an ordinary array."""
+
+    def __init__(self, array: Floats) -> None:
+        if array.ndim != 2 or array.shape[0] != array.shape[1]:
+            raise ValueError(f"item-item weights must be a square matrix, not {array.shape}")
+        self.array, self.n, self.dtype = array, len(array), _real(array)
+
+    def panel(self, start: int, stop: int, out: Floats | None = None) -> Floats:
+        """Copy some columns."""
+        panel = np.empty((self.n, stop - start), self.dtype) if out is None else out
+        panel[...] = self.array[:, start:stop]
+        return panel
+
+
+def silent(done: int, total: int) -> None:
+    """Report progress to nobody."""
+
+
+@contextmanager
+def kernel_threads(count: int) -> Iterator[None]:
+    """Rank with this many threads: the search uses as many as BLAS may."""
+    from threadpoolctl import threadpool_limits  # looks through every loaded library
+
+    with threadpool_limits(limits=count, user_api="blas"):
+        yield
+
+
+def top_of_blocks(
+    score: Callable[[int, int], Floats],
+    hidden: sparse.csr_array,
+    k: int,
+    scales: Scales = (None,),
+    progress: Progress = silent,
+) -> list[Top]:
+    """Rank what `score(start, stop)` says of some rows and every column; one Top per scale.
+
+    Entries of `hidden` are not ranked. `score` runs alone, with all threads of BLAS.
+    """
+    rows, columns = hidden.shape
+    step = max(1, BLOCK_BYTES // (8 * max(1, columns)))
+    search: _Search | None = None
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        block = score(start, stop)
+        search = search or _Search(hidden, k, scales, _real(block))
+        pieces = [(block[a - start : b - start], a, 0) for a, b in _cut(start, stop)]
+        with blas.workers() as pool:
+            blas.finish(pool, search.block, pieces)
+        search.check()
+        progress(stop, rows)
+    return (search or _Search(hidden, k, scales, np.dtype(np.float32))).tops()
+
+
+def top_of_product(
+    left: sparse.csr_array,
+    right: Panels,
+    hidden: sparse.csr_array,
+    k: int,
+    scales: Scales = (None,),
+    progress: Progress = silent,
+) -> list[Top]:
+    """Rank a sparse matrix times a square one, each column of which is read once."""
+    from recbench.linalg.topk_kernel import search_product
+
+    search = _Search(hidden, k, scales, right.dtype)
+    entries = _compressed(left, right.dtype)
+    shares = _fair(entries[0])
+    with blas.workers() as pool:
+        for start, panel in _read_ahead(pool, right):
+            work = ((rows, *entries, panel, start, search.lists) for rows in shares)
+            blas.finish(pool, search_product, work)
+            search.check()
+            progress(start + panel.shape[1], right.n)
+    return search.tops()
+
+
+def product(left: sparse.csr_array, right: Panels) -> Floats:
+    """The same product in full, by the same sums: over the entries of a row, in column order."""
+    from recbench.linalg.topk_kernel import multiply
+
+    entries = _compressed(left, right.dtype)
+    shares = _fair(entries[0])
+    out = np.empty((left.shape[0], right.n), right.dtype)
+    with blas.workers() as pool:
+        for start, panel in _read_ahead(pool, right):
+            columns = out[:, start : start + panel.shape[1]]
+            blas.finish(pool, multiply, ((rows, *entries, panel, columns) for rows in shares))
+    return out
+
+
+def top_of_factors(
+    left: Callable[[int, int], Floats],
+    right: Floats,
+    bias: Floats | None,
+    hidden: sparse.csr_array,
+    k: int,
+    scales: Scales = (None,),
+    progress: Progress = silent,
+) -> list[Top]:
+    """Rank A Bᵀ + bias, where `left(start, stop)` makes some rows of A and `right` is B.
+
+    `left` runs alone, with all threads of BLAS.
+    """
+    rows, rank = hidden.shape[0], right.shape[1]
+    step = max(1, BLOCK_BYTES // (8 * GEMM_ROWS * max(1, rank))) * GEMM_ROWS
+    search = _Search(hidden, k, scales, _real(right))
+    right = np.asarray(right, search.dtype)
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        factors = np.asarray(left(start, stop), search.dtype)
+        pieces = [
+            (factors[a - start : a - start + GEMM_ROWS], right, bias, a)
+            for a in range(start, stop, GEMM_ROWS)
+        ]
+        with blas.workers() as pool:
+            for done, _ in enumerate(blas.run_all(pool, search.factors, pieces)):
+                progress(min(start + (done + 1) * GEMM_ROWS, stop), rows)
+        search.check()
+    return search.tops()
+
+
+class _Search:
+    """The lists of the best so far, one for every row and scale."""
+
+    def __init__(
+        self, hidden: sparse.csr_array, k: int, scales: Scales, dtype: np.dtype[Any]
+    ) -> None:
+        from recbench.linalg import topk_kernel  # numba comes with it, so not before it is needed
+
+        if k < 1:
+            raise ValueError(f"the best {k} of a row are no list")
+        rows, columns = hidden.shape
+        starts, hidden_columns, _ = _compressed(hidden, dtype)
+        self.kernel, self.dtype = topk_kernel, dtype
+        self.lists = topk_kernel.Lists(
+            scores=np.full((len(scales), rows, k), -np.inf, dtype),
+            items=np.full((len(scales), rows, k), -1, np.int32),
+            scales=_stack(scales, columns, dtype),
+            hidden=hidden_columns,
+            hidden_ends=starts[1:].copy(),
+            hidden_next=starts[:-1].copy(),
+            faults=np.zeros(len(scales), np.bool_),
+        )
+
+    def block(self, block: Floats, row: int, column: int) -> None:
+        """Search a dense block of scores whose corner is at (row, column)."""
+        self.kernel.search_block(_plain(block, self.dtype), row, column, self.lists)
+
+    def factors(self, left: Floats, right: Floats, bias: Floats | None, row: int) -> None:
+        """Compute and search the scores of a few rows, in blocks that stay in the cache."""
+        room = np.empty(len(left) * GEMM_COLUMNS, self.dtype)
+        for column in range(0, len(right), GEMM_COLUMNS):
+            columns = slice(column, column + GEMM_COLUMNS)
+            block = room[: len(left) * len(right[columns])].reshape(len(left), -1)
+            np.matmul(left, right[columns].T, out=block)
+            if bias is not None:
+                block += bias[columns]
+            self.block(block, row, column)
+
+    def check(self) -> None:
+        """Stop if a score was not finite."""
+        if self.lists.faults.any():
+            raise NotFinite(np.flatnonzero(self.lists.faults).tolist(), len(self.lists.faults))
+
+    def tops(self) -> list[Top]:
+        """Sort the lists; nothing can be searched afterwards."""
+        with blas.workers() as pool:
+            shares = _cut(0, self.lists.scores.shape[1])
+            blas.finish(pool, self.kernel.sort_lists, ((rows, self.lists) for rows in shares))
+        return [Top(*pair) for pair in zip(self.lists.items, self.lists.scores, strict=True)]
+
+
+def _read_ahead(pool: Executor, matrix: Panels) -> Iterator[tuple[int, Floats]]:
+    """Yield every panel and its first column, while a thread reads the one after it.
+
+    A panel is overwritten when the next but one is asked for.
+    """
+    width = _width(matrix)
+    rooms = [np.empty(matrix.n * width, matrix.dtype) for _ in range(2)]
+
+    def read(start: int) -> Floats:
+        stop = min(start + width, matrix.n)
+        room = rooms[start // width % 2][: matrix.n * (stop - start)]
+        return matrix.panel(start, stop, room.reshape(matrix.n, stop - start))
+
+    coming = pool.submit(read, 0)
+    for start in range(0, matrix.n, width):
+        panel = coming.result()
+        if start + width < matrix.n:
+            coming = pool.submit(read, start + width)
+        yield start, panel
+
+
+def _width(matrix: Panels) -> int:
+    """How many columns to read at a time; short rows waste bandwidth, large panels the cache."""
+    wide = 2 * PANEL_WIDTH
+    return wide if matrix.n * wide * matrix.dtype.itemsize <= PANEL_BYTES else PANEL_WIDTH
+
+
+def _cut(start: int, stop: int) -> list[Rows]:
+    """Cut a range into equal shares, a few for each core."""
+    edges = np.linspace(start, stop, 4 * (os.cpu_count() or 1) + 1).astype(int).tolist()
+    return [(a, b) for a, b in pairwise(edges) if a < b]
+
+
+def _fair(starts: npt.NDArray[np.int64]) -> list[Rows]:
+    """Cut rows into shares of equal work, a few for each core."""
+    cost = starts + ROW_COST * np.arange(len(starts))
+    goals = [b for _, b in _cut(0, int(cost[-1]))]
+    edges = [0, *np.searchsorted(cost, goals).tolist()]
+    return [(a, b) for a, b in pairwise(edges) if a < b]
+
+
+def _compressed(matrix: sparse.csr_array, dtype: np.dtype[Any]) -> Compressed:
+    """Row starts, ascending columns and values, laid out as the loops are compiled for."""
+    rows = sparse.csr_array(matrix)
+    if not rows.has_sorted_indices:
+        rows = rows.sorted_indices()
+    starts, columns = _plain(rows.indptr, np.int64), _plain(rows.indices, np.int32)
+    return starts, columns, _plain(rows.data, dtype)
+
+
+def _stack(scales: Scales, columns: int, dtype: np.dtype[Any]) -> Floats:
+    """All scales as one array. What does not fit into `dtype` makes scores that are not finite."""
+    stacked = np.ones((len(scales), columns), dtype)
+    with np.errstate(over="ignore"):
+        for row, scale in zip(stacked, scales, strict=True):
+            if scale is not None:
+                if np.shape(scale) != (columns,):
+                    raise ValueError(f"a scale of shape {np.shape(scale)} for {columns} columns")
+                row[:] = scale
+    return stacked
+
+
+def _real(scores: Floats) -> np.dtype[Any]:
+    """float32 for what fits into it, else float64."""
+    return np.dtype(np.float32 if np.can_cast(scores.dtype, np.float32) else np.float64)
+
+
+def _plain(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The array as loops are compiled for: contiguous, aligned, writable; copied if it is not."""
+    return np.require(array, dtype, ["C", "A", "W"])

@@ -1,0 +1,196 @@
+"""The compiled loops of `topk`; importing this module imports numba, so import it late.
+
+The k best of a row are a binary heap with the worst at its root: one comparison with the root
+turns nearly everything away. Better means a higher score, then a lower column; an empty place is
+(-inf, -1), which every finite score beats. Columns arrive in ascending order, hence a score equal
+to the root never enters.
+
+Every row is worked on by one thread and summed in the order of its columns, so results do not
+depend on how many threads there are. Loops of fixed length SEGMENT become vector instructions.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+Columns = npt.NDArray[np.int32]
+
+SEGMENT = 128
+STRETCH = 8 * SEGMENT
+"""How many columns of a dense row are searched at a time: few enough for any L1 cache."""
+
+
+def compiled(function: F) -> F:
+    """Compile a function that lets other threads run, and keep the machine code on disk."""
+    try:
+        return cast("F", njit(nogil=True, cache=True)(function))
+    except RuntimeError:  # no folder to keep it in can be written: compile in every process
+        return cast("F", njit(nogil=True)(function))
+
+
+class Lists(NamedTuple):
+    """The lists being filled and what filling them needs; the arrays the loops share."""
+
+    scores: Floats
+    """scales x rows x k, a heap each."""
+    items: Columns
+    """Likewise: the column of each score, -1 where there is none."""
+    scales: Floats
+    """scales x columns: what the scores are multiplied by."""
+    hidden: Columns
+    """The columns that must not be listed, ascending in each row."""
+    hidden_ends: npt.NDArray[np.int64]
+    """Where each row of `hidden` ends."""
+    hidden_next: npt.NDArray[np.int64]
+    """The first entry of each row of `hidden` not yet passed."""
+    faults: npt.NDArray[np.bool_]
+    """Per scale: whether a score was not finite."""
+
+
+@compiled
+def _sift(scores: Floats, items: Columns) -> None:
+    """Move the root of a heap down to where it belongs."""
+    score, item = scores[0], items[0]
+    place, child = 0, 1
+    while child < len(scores):
+        right = child + 1
+        if right < len(scores) and (
+            scores[right] < scores[child]
+            or (scores[right] == scores[child] and items[right] > items[child])
+        ):
+            child = right
+        if score < scores[child] or (score == scores[child] and item > items[child]):
+            break
+        scores[place], items[place] = scores[child], items[child]
+        place, child = child, 2 * child + 1
+    scores[place], items[place] = score, item
+
+
+@compiled
+def _update(values: Floats, first: int, scores: Floats, items: Columns) -> None:
+    """Put every value better than the worst of a list into it; `values` is whole segments."""
+    worst = scores[0]
+    for segment in range(len(values) // SEGMENT):
+        start = segment * SEGMENT
+        better = False
+        for j in range(SEGMENT):
+            better |= values[start + j] > worst
+        if better:
+            for j in range(start, start + SEGMENT):
+                if values[j] > worst:
+                    scores[0], items[0] = values[j], first + j
+                    _sift(scores, items)
+                    worst = scores[0]
+
+
+@compiled
+def _offer(values: Floats, row: int, first: int, lists: Lists, scaled: Floats) -> None:
+    """Offer a row's scores of the columns from `first` on to the row's list of every scale."""
+    width = len(values)
+    begin = end = lists.hidden_next[row]
+    while end < lists.hidden_ends[row] and lists.hidden[end] < first + width:
+        end += 1
+    lists.hidden_next[row] = end
+    for s in range(len(lists.scales)):
+        scale = lists.scales[s, first : first + width]
+        finite = True
+        for j in range(width):
+            scaled[j] = values[j] * scale[j]
+            finite &= abs(scaled[j]) < np.inf
+        if not finite:
+            lists.faults[s] = True
+        for t in range(begin, end):
+            scaled[lists.hidden[t] - first] = -np.inf
+        _update(scaled, first, lists.scores[s, row], lists.items[s, row])
+
+
+@compiled
+def _room(width: int, like: Floats) -> Floats:
+    """Room for `width` scores in whole segments; what is left over is -inf and never listed."""
+    return np.full((width + SEGMENT - 1) // SEGMENT * SEGMENT, -np.inf, like.dtype)
+
+
+@compiled
+def search_block(block: Floats, row: int, column: int, lists: Lists) -> None:
+    """Search a dense block of scores whose corner is at (row, column)."""
+    rows, columns = block.shape
+    whole = columns // STRETCH * STRETCH
+    stretch, rest = _room(STRETCH, block), _room(columns - whole, block)
+    for i in range(rows):
+        for start in range(0, whole, STRETCH):
+            values = block[i, start : start + STRETCH]
+            _offer(values, row + i, column + start, lists, stretch)
+        _offer(block[i, whole:], row + i, column + whole, lists, rest)
+
+
+@compiled
+def _combine(columns: Columns, weights: Floats, panel: Floats, total: Floats) -> None:
+    """Sum weights[t] panel[columns[t]] over t into `total`, one after the other in that order.
+
+    Four rows at a time keep four reads under way and touch `total` once for all of them.
+    """
+    total[:] = 0
+    whole = len(columns) // 4 * 4
+    for t in range(0, whole, 4):
+        w0, w1, w2, w3 = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
+        p0, p1 = panel[columns[t]], panel[columns[t + 1]]
+        p2, p3 = panel[columns[t + 2]], panel[columns[t + 3]]
+        for j in range(len(total)):
+            total[j] = total[j] + w0 * p0[j] + w1 * p1[j] + w2 * p2[j] + w3 * p3[j]
+    for t in range(whole, len(columns)):
+        w0, p0 = weights[t], panel[columns[t]]
+        for j in range(len(total)):
+            total[j] += w0 * p0[j]
+
+
+@compiled
+def search_product(
+    rows: tuple[int, int],
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    panel: Floats,
+    first: int,
+    lists: Lists,
+) -> None:
+    """Search the columns from `first` on of a sparse matrix times a panel, for a range of rows."""
+    total = np.empty(panel.shape[1], panel.dtype)
+    scaled = _room(panel.shape[1], panel)
+    for row in range(rows[0], rows[1]):
+        a, b = starts[row], starts[row + 1]
+        _combine(columns[a:b], weights[a:b], panel, total)
+        _offer(total, row, first, lists, scaled)
+
+
+@compiled
+def multiply(
+    rows: tuple[int, int],
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    panel: Floats,
+    out: Floats,
+) -> None:
+    """Write a range of rows of a sparse matrix times a panel, by the same sums."""
+    total = np.empty(panel.shape[1], panel.dtype)
+    for row in range(rows[0], rows[1]):
+        a, b = starts[row], starts[row + 1]
+        _combine(columns[a:b], weights[a:b], panel, total)
+        out[row] = total
+
+
+@compiled
+def sort_lists(rows: tuple[int, int], lists: Lists) -> None:
+    """Turn the heaps of a range of rows into lists, best first."""
+    for s in range(len(lists.scores)):
+        for row in range(rows[0], rows[1]):
+            scores, items = lists.scores[s, row], lists.items[s, row]
+            for last in range(len(scores) - 1, 0, -1):
+                scores[0], scores[last] = scores[last], scores[0]
+                items[0], items[last] = items[last], items[0]
+                _sift(scores[:last], items[:last])

@@ -1,0 +1,1 @@
+"""Models: hyper-parameters whose `fit` returns a Scorer."""

@@ -1,0 +1,35 @@
+"""The baseline every table needs: recommend to everybody what most people have."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.models.base import Context, Model
+from recbench.models.scorers import Base, Scorer
+from recbench.registry import MODELS
+
+
+@dataclass
+class Constant(Base):
+    """The same scores for everybody."""
+
+    scores: npt.NDArray[np.float32]
+
+    def score(
+        self, history: sparse.csr_array, rows: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.float32]:
+        """Repeat the scores, one row per user."""
+        return np.broadcast_to(self.scores, (history.shape[0], len(self.scores)))
+
+
+@MODELS.register("popularity")
+@dataclass(frozen=True)
+class Popularity(Model):
+    """Rank items by how many training users have them."""
+
+    def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
+        """Count the users of every item."""
+        counts = np.bincount(train.indices, minlength=train.shape[1])
+        return Scorer(Constant(counts.astype(np.float32)))

@@ -1,0 +1,151 @@
+"""What fitting returns: a Base that scores items for histories, and a per-item scale.
+
+Several Scorers may share one Base; the evaluator then computes the base scores once. A Base
+must say how to score (`score`); it may also know a faster way to rank (`top`) than scoring
+every item into a block and searching the block.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.errors import RecbenchError, Refused
+from recbench.linalg import topk
+from recbench.linalg.topk import Panels, Progress, Scales, Top, silent
+
+__all__ = ["Base", "Factors", "ItemItem", "Progress", "Scale", "Scorer", "Scores", "Top", "silent"]
+
+Scores = npt.NDArray[np.floating[Any]]
+Scale = Scores | None
+Indices = npt.NDArray[np.int32]
+
+
+class Base(ABC):
+    """Scores for blocks of users; the shared part of one or many Scorers."""
+
+    @abstractmethod
+    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+        """Score every item for every user of a block: users x items, all finite.
+
+        `rows` holds each user's row in the train matrix, -1 for users not trained on.
+        """
+
+    def top(
+        self,
+        history: sparse.csr_array,
+        rows: Indices,
+        seen: sparse.csr_array,
+        k: int,
+        scales: Scales = (None,),
+        progress: Progress = silent,
+    ) -> list[Top]:
+        """Rank every item not stored in `seen`; the k best of each user, for each scale in turn.
+
+        Higher scores come first and, among equal ones, lower items.
+        """
+
+        def block(start: int, stop: int) -> Scores:
+            block = self.score(history[start:stop], rows[start:stop])
+            if np.shape(block) != (stop - start, seen.shape[1]):
+                raise RecbenchError(
+                    f"{type(self).__name__}.score gave a block of shape {np.shape(block)} instead "
+                    f"of {(stop - start, seen.shape[1])}; it must be users x items"
+                )
+            return np.asarray(block)
+
+        return topk.top_of_blocks(block, seen, k, scales, progress)
+
+
+class ItemItem(Base):
+    """A user's score of item j is the sum of w_ij over the items i of the user's history.
+
+    The square matrix w may be an array, or anything that hands out its columns in panels.
+    """
+
+    def __init__(self, weights: Panels | Scores) -> None:
+        self.weights = topk.DensePanels(weights) if isinstance(weights, np.ndarray) else weights
+
+    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+        """Multiply the histories with the weights."""
+        return topk.product(history, self.weights)
+
+    def top(
+        self,
+        history: sparse.csr_array,
+        rows: Indices,
+        seen: sparse.csr_array,
+        k: int,
+        scales: Scales = (None,),
+        progress: Progress = silent,
+    ) -> list[Top]:
+        """Multiply and rank in one pass over the weights; no block of users x items is made."""
+        return topk.top_of_product(history, self.weights, seen, k, scales, progress)
+
+
+class Factors(Base):
+    """A user's score of item j is the product of their factors, plus the item's bias if any.
+
+    `users` are the factors of the train matrix's rows or, for a model that can tell the factors
+    of any user from a history, a function of (history, rows) that returns them.
+    """
+
+    def __init__(
+        self,
+        users: Scores | Callable[[sparse.csr_array, Indices], Scores],
+        items: Scores,
+        bias: Scores | None = None,
+    ) -> None:
+        self.users, self.items, self.bias = users, items, bias
+
+    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+        """Multiply user factors with item factors."""
+        block = self._left(history, rows) @ self.items.T
+        return block if self.bias is None else block + self.bias
+
+    def top(
+        self,
+        history: sparse.csr_array,
+        rows: Indices,
+        seen: sparse.csr_array,
+        k: int,
+        scales: Scales = (None,),
+        progress: Progress = silent,
+    ) -> list[Top]:
+        """Multiply and rank in blocks that stay in the cache."""
+
+        def left(start: int, stop: int) -> Scores:
+            return self._left(history[start:stop], rows[start:stop])
+
+        return topk.top_of_factors(left, self.items, self.bias, seen, k, scales, progress)
+
+    def _left(self, history: sparse.csr_array, rows: Indices) -> Scores:
+        """The factors of some users."""
+        if callable(self.users):
+            return self.users(history, rows)
+        strangers = np.count_nonzero(rows < 0)
+        if strangers:
+            raise Refused(
+                f"{strangers} of the users were not trained on, and this model knows no others; "
+                "use a split that holds out interactions, not users"
+            )
+        return self.users[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A fitted model: base scores, times `scale` per item where there is one."""
+
+    base: Base
+    scale: Scale = None
+
+    def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Scores:
+        """Score every item for every user of a block (a small one: the result is dense)."""
+        if rows is None:
+            rows = np.full(history.shape[0], -1, dtype=np.int32)
+        block = self.base.score(history, rows)
+        return block if self.scale is None else block * np.asarray(self.scale, block.dtype)

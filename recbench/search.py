@@ -1,0 +1,179 @@
+"""From what a user types to a list of models: `--model`, `--set` and the `--grid` grammar.
+
+    b=0.1:2.0        the parameter's published values between the ends, else 10 points
+    b=0.1:2.0:0.1    from, to, step
+    l2=10:1000:log7  7 points, evenly spaced in the logarithm
+    b=0.1,0.25,1     a list
+
+A name may be narrowed to one model (`deql-l2.b=…`); otherwise it applies to every model asked
+for that has the parameter, and must apply to at least one.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from recbench.errors import UsageError, unknown
+from recbench.registry import MODELS, SPLITS, Param, Registry, Value, make, params_of
+from recbench.splits.base import SplitRule
+
+POINTS = 10
+MOST = 100_000
+"""More points than this in one grid are a slip of the keyboard, not a plan."""
+
+
+def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict[str, str]]:
+    """Split `name[key=value,…]` into the class called name and its settings."""
+    match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", text.strip())
+    if match is None:
+        raise UsageError(f"'{text}' is not NAME or NAME[key=value,...]")
+    name, inside = match.groups()
+    settings = [pair for pair in (inside or "").split(",") if pair.strip()]
+    return registry.get(name.strip()), dict(_pair(pair, "setting") for pair in settings)
+
+
+def split_from(text: str) -> SplitRule:
+    """Build the split rule that a user names."""
+    cls, settings = parse_described(text, SPLITS)
+    rule: SplitRule = make(cls, settings)
+    return rule
+
+
+def _pair(text: str, kind: str) -> tuple[str, str]:
+    """Split `key=value`, refusing anything with an empty side."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals and value):
+        raise UsageError(f"{kind} '{text}' is not KEY=VALUE")
+    return key, value
+
+
+def models_from(
+    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = ()
+) -> list[Any]:
+    """Build every model that a command line asks for, in a stable order, without repeats."""
+    asked = [parse_described(name, MODELS) for name in names]
+    spaces: list[dict[str, list[Value]]] = [{} for _ in asked]
+    for text in sets:
+        key, value = _pair(text, "--set")
+        _spread(asked, spaces, key, lambda param, value=value: [param.convert(value)])
+    for text in grids:
+        key, values = _pair(text, "--grid")
+        _spread(asked, spaces, key, lambda param, values=values: grid_values(values, param))
+    models = itertools.chain.from_iterable(
+        _product(cls, fixed, space) for (cls, fixed), space in zip(asked, spaces, strict=True)
+    )
+    return list({model.text: model for model in models}.values())
+
+
+def _spread(
+    asked: Sequence[tuple[type, Mapping[str, str]]],
+    spaces: Sequence[dict[str, list[Value]]],
+    key: str,
+    read: Any,
+) -> None:
+    """Give the values of one parameter to each model that has it."""
+    only, dot, name = key.rpartition(".")
+    names = {getattr(cls, "name", "") for cls, _ in asked}
+    if dot and only not in names:
+        raise unknown("model in this run", only, names)
+    name, found = name.replace("_", "-"), False
+    for (cls, _), space in zip(asked, spaces, strict=True):
+        known = params_of(cls)
+        if name in known and (not dot or getattr(cls, "name", "") == only):
+            space[name] = read(known[name])
+            found = True
+    if not found:
+        options = {param for cls, _ in asked for param in params_of(cls)}
+        raise unknown(f"parameter of {', '.join(sorted(names))}", name, options)
+
+
+def _product(
+    cls: type, fixed: Mapping[str, str], space: Mapping[str, list[Value]]
+) -> Iterator[Any]:
+    size = math.prod(len(values) for values in space.values())
+    if size > MOST:
+        raise UsageError(f"the grid has {size:,} points; {MOST:,} is the most one run takes")
+    for point in itertools.product(*space.values()):
+        yield make(cls, {**fixed, **dict(zip(space, point, strict=True))})
+
+
+def grid_values(text: str, param: Param) -> list[Value]:
+    """Read the right-hand side of one `--grid`, checked against the parameter's own range."""
+    if ":" not in text:
+        values = [param.convert(word.strip()) for word in text.split(",")]
+    elif param.type not in (int, float):
+        raise UsageError(f"--grid {param.name}={text}: '{param.name}' takes a list, not a range")
+    else:
+        values = [param.convert(value) for value in _range(text, param)]
+    return list(dict.fromkeys(values))
+
+
+def _range(text: str, param: Param) -> Sequence[object]:
+    shown = f"--grid {param.name}={text}"
+    fields = [field.strip() for field in text.split(":")]
+    if len(fields) not in (2, 3) or not all(fields):
+        raise UsageError(f"{shown}: a range is FROM:TO, FROM:TO:STEP or FROM:TO:logN")
+    low, high = _number(fields[0], shown), _number(fields[1], shown)
+    if low >= high:
+        raise UsageError(f"{shown}: the range must rise, and {low} is not below {high}")
+    if len(fields) == 2:
+        return _own_points(low, high, param, shown)
+    if fields[2].startswith("log"):
+        return _log_points(low, high, _count(fields[2][3:], shown), shown)
+    return _steps(low, high, _number(fields[2], shown), shown)
+
+
+def _own_points(low: Decimal, high: Decimal, param: Param, shown: str) -> Sequence[object]:
+    """The values published with the model, else evenly spaced on the parameter's own scale."""
+    published = [
+        v for v in param.grid if isinstance(v, int | float) and low <= Decimal(str(v)) <= high
+    ]
+    if len(published) > 1:
+        return published
+    if param.log:
+        return _log_points(low, high, POINTS, shown)
+    if param.type is int:
+        return sorted({round(low + (high - low) * i / (POINTS - 1)) for i in range(POINTS)})
+    return [_tidy(float(low + (high - low) * i / (POINTS - 1))) for i in range(POINTS)]
+
+
+def _steps(low: Decimal, high: Decimal, step: Decimal, shown: str) -> Sequence[object]:
+    if step <= 0:
+        raise UsageError(f"{shown}: the step must be positive, not {step}")
+    count = int((high - low) / step) + 1
+    if count > MOST:
+        raise UsageError(f"{shown}: {count:,} points; {MOST:,} is the most one run takes")
+    # Decimal arithmetic: 0.1 + 2 * 0.1 is 0.3 here, as the user means it.
+    return [str(low + i * step) for i in range(count)]
+
+
+def _log_points(low: Decimal, high: Decimal, count: int, shown: str) -> Sequence[object]:
+    if low <= 0:
+        raise UsageError(f"{shown}: a logarithmic range must start above 0, not at {low}")
+    start, stop = math.log(low), math.log(high)
+    inner = [_tidy(math.exp(start + (stop - start) * i / (count - 1))) for i in range(1, count - 1)]
+    return [float(low), *inner, float(high)]
+
+
+def _tidy(value: float) -> float:
+    """Round to six digits: enough for a grid, and it prints as the user would write it."""
+    return float(f"{value:.6g}")
+
+
+def _number(text: str, shown: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("nan")
+    if not value.is_finite():
+        raise UsageError(f"{shown}: '{text}' is not a number")
+    return value
+
+
+def _count(text: str, shown: str) -> int:
+    if not text.isdigit() or not 2 <= int(text) <= MOST:
+        raise UsageError(f"{shown}: 'log' takes a number of points from 2 to {MOST:,}, as in log7")
+    return int(text)
