@@ -1,0 +1,147 @@
+"""Published numbers against ours: run what reproduces them, and notice regressions."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from recbench.data import Dataset
+from recbench.metrics import parse_metric
+from recbench.models.base import Context
+from recbench.plan import Plan
+from recbench.published import Published
+from recbench.registry import MODELS, params_of
+from recbench.report import View
+from recbench.results import Campaign
+from recbench.run import Runner
+from recbench.search import models_from, split_from
+from recbench.work import Worker
+
+SAME = 1e-6
+"""How far a value may move from the recorded one where a row sets no tolerance of its own."""
+
+OK = ("reproduced", "as recorded", "measured")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one published row."""
+
+    row: Published
+    status: str
+    """'reproduced', 'as recorded', 'measured', 'REGRESSED', 'failed', or why it was not run."""
+    value: float | None = None
+
+    @property
+    def regressed(self) -> bool:
+        """Whether something got worse than recorded."""
+        return self.status in ("REGRESSED", "failed")
+
+    @property
+    def checked(self) -> bool:
+        """Whether the row was run at all."""
+        return self.value is not None or self.regressed
+
+
+def judge(row: Published, value: float) -> Finding:
+    """Compare a value with the recorded one and with the paper's."""
+    tolerance = SAME if row.tolerance is None else row.tolerance
+    if row.ours is not None and value < row.ours - max(tolerance, SAME):
+        return Finding(row, "REGRESSED", value)
+    if row.tolerance is not None and abs(value - row.value) <= row.tolerance + 1e-12:
+        return Finding(row, "reproduced", value)
+    return Finding(row, "as recorded" if row.ours is not None else "measured", value)
+
+
+def check(
+    rows: Sequence[Published],
+    open_dataset: Callable[[str], Dataset | None],
+    folder: Path,
+    context: Context,
+    announce: Callable[[str], None],
+) -> list[Finding]:
+    """Run, or find among results, every row that can be run; rows in the given order.
+
+    `open_dataset` gives a dataset that is at hand, or None. Results are kept under `folder`.
+    """
+    findings: dict[Published, Finding] = {}
+    groups: dict[tuple[str, str], list[Published]] = {}
+    for row in rows:
+        reason = why_not(row)
+        if reason:
+            findings[row] = Finding(row, reason)
+        else:
+            groups.setdefault((row.our_dataset, row.our_split), []).append(row)
+    for (name, split), group in groups.items():
+        dataset = open_dataset(name)
+        if dataset is None:
+            reason = f"no data: recbench fetch {name}"
+            findings |= {row: Finding(row, reason) for row in group}
+            continue
+        announce(f"checking {len(group)} numbers on {name}, {split}")
+        findings |= {f.row: f for f in _check_group(group, dataset, split, folder, context)}
+    return [findings[row] for row in rows]
+
+
+def why_not(row: Published) -> str:
+    """Why a row cannot be run whatever data there are; empty if it can."""
+    if not row.our_dataset:
+        return "its dataset is not known"
+    if row.our_model not in MODELS.names():
+        return "no such model yet"
+    if row.metric == "induced rank":
+        return "not a ranking metric"
+    known = row.parameters or not params_of(MODELS.get(row.our_model))
+    return "" if known else "parameters not known"
+
+
+def _check_group(
+    rows: Sequence[Published], dataset: Dataset, split: str, folder: Path, context: Context
+) -> Iterator[Finding]:
+    metrics = [parse_metric(name) for name in dict.fromkeys(row.metric for row in rows)]
+    models = {row: models_from([row.text])[0] for row in rows}
+    plan = Plan(
+        dataset=dataset,
+        rule=split_from(split),
+        models=list({model.text: model for model in models.values()}.values()),
+        metrics=metrics,
+        select=metrics[0].text,
+        parts=tuple(sorted({row.part for row in rows}, reverse=True)),
+    )
+    name = re.sub(r"[^A-Za-z0-9.=-]+", "_", f"check-{dataset.name}-{split}")
+    runner = Runner(Worker(plan, context), Campaign(folder / name))
+    found = {(row.text, row.part): row for row in runner.run()}
+    for row in rows:
+        result = found.get((models[row].text, row.part))
+        if result is None or result.status != "ok":
+            yield Finding(row, "failed")
+        else:
+            yield judge(row, result.metrics[row.metric])
+
+
+def view(findings: Sequence[Finding], everything: bool = False) -> View:
+    """Ours, theirs, the difference: the rows that were run, or all."""
+    shown = [finding for finding in findings if everything or finding.checked]
+    lines: list[Mapping[str, Any]] = [
+        {
+            "source": f.row.source, "dataset": f.row.our_dataset or f.row.dataset,
+            "model": f.row.model, "parameters": f.row.parameters, "metric": f.row.metric,
+            "published": f.row.value, "ours": f.value,
+            "difference": None if f.value is None else f.value - f.row.value,
+            "tolerance": f.row.tolerance, "status": f.status,
+        }
+        for f in shown
+    ]  # fmt: skip
+    made = View("Published numbers and ours", pd.DataFrame(lines))
+    made.marked = [i for i, finding in enumerate(shown) if finding.regressed]
+    made.notes = summary(findings)
+    return made
+
+
+def summary(findings: Sequence[Finding]) -> list[str]:
+    """How many rows met which fate."""
+    counts = pd.Series([finding.status for finding in findings]).value_counts()
+    return [f"{count} {status}" for status, count in counts.items()]

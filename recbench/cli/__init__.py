@@ -1,0 +1,111 @@
+"""The command line: text to typed values, one library call, print.
+
+Nothing but click is imported here, and a command's module only when that command runs:
+`recbench --help` answers at once.
+"""
+
+import importlib
+import sys
+
+import click
+
+from recbench import __version__
+from recbench.errors import RecbenchError
+
+COMMANDS = {
+    "fetch": "Download a dataset, verify it and prepare it.",
+    "list": "List datasets, models, metrics, splits, readers or runs.",
+    "info": "Explain a dataset, model, metric or split.",
+    "run": "Fit models, tune them on validation, measure the best on test.",
+    "show": "Print the tables of a results folder.",
+    "compare": "Test whether one model is better than another, user by user.",
+    "check": "Run published numbers and compare them with ours.",
+    "export": "Write a split as files that other tools read.",
+    "doctor": "Show what this machine and installation can do.",
+    "check-plugin": "Put a model through the tests every model must pass.",
+    "completion": "Print the script that completes names in your shell.",
+}
+
+EPILOG = """\b
+Exit codes
+  0    fine
+  1    a trial failed
+  2    the command line was wrong
+  3    data could not be had, or did not verify
+  130  interrupted
+
+\b
+Start here
+  recbench run --model deql-l2 --grid b=0.1:2.0
+  recbench list models
+  recbench info deql-l2
+"""
+
+
+class Sentence(click.ClickException):
+    """One of our errors as click shows it: a line on standard error and an exit code."""
+
+    def __init__(self, error: RecbenchError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for the class
+
+
+class Commands(click.Group):
+    """Loads a command's module when it is called, and turns our errors into sentences."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import `recbench.cli.NAME` and return its `command`."""
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"recbench.cli.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the closest command when there is none of that name."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from recbench.errors import unknown
+
+            raise unknown("command", args[0], COMMANDS)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run; a RecbenchError is a sentence and an exit code, Ctrl-C is 130."""
+        try:
+            return super().invoke(ctx)
+        except RecbenchError as error:
+            if ctx.params.get("debug"):
+                raise
+            raise Sentence(error) from error
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted", err=True)
+            sys.exit(130)
+
+
+@click.command(
+    cls=Commands,
+    epilog=EPILOG,
+    context_settings={
+        "auto_envvar_prefix": "RECBENCH",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+)
+@click.version_option(__version__, prog_name="recbench")
+@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+def main(debug: bool) -> None:
+    """Benchmark implicit-feedback recommenders: published numbers, honest baselines.
+
+    Results go to standard output, everything else to standard error.
+    """

@@ -1,0 +1,156 @@
+"""What several commands share: options, completion of names, consoles and progress bars."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from recbench.errors import UsageError
+
+
+def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Complete the names of some kinds of things."""
+
+    def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [name for kind in kinds for name in names_of(kind)]
+        return [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
+
+    return names
+
+
+def names_of(kind: str) -> list[str]:
+    """Every name of one kind: datasets, models, metrics, splits, readers or runs."""
+    if kind == "datasets":
+        from recbench.catalog import load_catalog
+
+        return sorted(load_catalog())
+    if kind == "runs":
+        return [str(path.parent) for path in sorted(Path("results").glob("*/trials.jsonl"))]
+    names: list[str] = registry(kind).names()
+    return names
+
+
+def registry(kind: str) -> Any:
+    """The registry of one kind of plugin."""
+    from recbench import registry as registries
+
+    return getattr(registries, kind.upper())
+
+
+def load_plugins(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> None:
+    """Import plugin files while options are parsed, so that names in them exist."""
+    if ctx.resilient_parsing:
+        return
+    from recbench.registry import load_plugin
+
+    ctx.meta["plugins"] = paths
+    for path in paths:
+        load_plugin(path)
+
+
+plugin_option = click.option(
+    "--plugin",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=load_plugins,
+    help="A Python file that registers models, metrics, splits or readers.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def print_json(value: object) -> None:
+    """Print a value for another program."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def console(stderr: bool = False) -> Any:
+    """A rich console; it knows about NO_COLOR, TERM and pipes.
+
+    When nothing says how wide the reader's screen is, tables keep their natural width.
+    """
+    from rich.console import Console
+
+    plain = not (sys.stderr if stderr else sys.stdout).isatty() and "COLUMNS" not in os.environ
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=160 if plain else None)
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal something that is not a result."""
+    click.echo(text, err=True)
+
+
+class Bars:
+    """One progress bar per kind of work, on standard error, only at a terminal."""
+
+    def __init__(self, enabled: bool = True, **look: Any) -> None:
+        self.enabled = enabled and sys.stderr.isatty()
+        self.look = {"leave": False, "dynamic_ncols": True, **look}
+        self._bars: dict[str, Any] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show that `done` of `total` steps of `what` are done."""
+        if not self.enabled:
+            return
+        from tqdm import tqdm
+
+        bar = self._bars.get(what)
+        if bar is None or bar.total != (total or None):
+            self._close(what)
+            bar = self._bars[what] = tqdm(desc=what, total=total or None, **self.look)
+        bar.update(done - bar.n)
+        if 0 < total <= done and what != "trials":
+            self._close(what)
+
+    def _close(self, what: str) -> None:
+        bar = self._bars.pop(what, None)
+        if bar is not None:
+            bar.close()
+
+    def close(self) -> None:
+        """Remove every bar."""
+        for what in list(self._bars):
+            self._close(what)
+
+    def __enter__(self) -> "Bars":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def byte_bars(enabled: bool = True) -> Bars:
+    """Bars for downloads: bytes done, rate and time to go."""
+    return Bars(enabled, unit="B", unit_scale=True, unit_divisor=1000)
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """Read `0,1,2`."""
+    try:
+        return list(dict.fromkeys(int(word) for word in text.split(",")))
+    except ValueError:
+        raise UsageError(
+            f"{option} takes whole numbers separated by commas, not '{text}'"
+        ) from None
+
+
+def split_commas(values: tuple[str, ...]) -> list[str]:
+    """Options may be repeated or separated by commas; brackets keep their commas."""
+    words: list[str] = []
+    for value in values:
+        depth, word = 0, ""
+        for letter in value:
+            depth += (letter == "[") - (letter == "]")
+            if letter == "," and depth == 0:
+                words.append(word)
+                word = ""
+            else:
+                word += letter
+        words.append(word)
+    return [word.strip() for word in words if word.strip()]

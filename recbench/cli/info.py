@@ -1,0 +1,125 @@
+"""`recbench info`."""
+
+from typing import Any
+
+import click
+
+from recbench.cli.common import complete, console, json_option, plugin_option, print_json, registry
+from recbench.errors import unknown
+
+KINDS = ("models", "metrics", "splits", "readers")
+
+
+@click.command()
+@click.argument("name", shell_complete=complete("datasets", *KINDS))
+@click.option("--bibtex", is_flag=True, help="Print how to cite a dataset.")
+@json_option
+@plugin_option
+def command(name: str, bibtex: bool, as_json: bool) -> None:
+    """Explain NAME: a dataset, model, metric, split or reader.
+
+    \b
+    recbench info deql-l2     its parameters, their ranges and published values
+    recbench info gowalla     counts, licence, source, split
+    recbench info ndcg        the definition
+    """
+    described = list(_find(name.partition("@")[0]))
+    if bibtex:
+        click.echo("\n\n".join(sheet["cite"] for sheet in described if sheet.get("cite")))
+    elif as_json:
+        print_json(described)
+    else:
+        for sheet in described:
+            _print(sheet)
+
+
+def _find(name: str) -> list[dict[str, Any]]:
+    """Describe everything of that name: a metric and a model may share one."""
+    from recbench.catalog import load_catalog
+
+    catalog = load_catalog()
+    found = [_dataset(catalog[name])] if name in catalog else []
+    found += [_plugin(kind, name) for kind in KINDS if name in registry(kind).names()]
+    if not found:
+        names = [*catalog, *(known for kind in KINDS for known in registry(kind).names())]
+        raise unknown("name", name, names)
+    return found
+
+
+def _plugin(kind: str, name: str) -> dict[str, Any]:
+    import dataclasses
+    import inspect
+
+    from recbench.registry import format_value, params_of
+
+    thing = registry(kind).get(name)
+    sheet: dict[str, Any] = {
+        "name": name, "kind": kind.removesuffix("s"), "text": inspect.cleandoc(thing.__doc__ or ""),
+        "from": registry(kind).source(name),
+    }  # fmt: skip
+    if getattr(thing, "cite", ""):
+        sheet["cite"] = thing.cite
+    if isinstance(thing, type) and dataclasses.is_dataclass(thing):
+        sheet["parameters"] = [
+            {
+                "name": spec.name, "default": format_value(spec.default), "range": spec.range,
+                "scale": "log" if spec.log else "linear",
+                "grid": [format_value(value) for value in spec.grid], "help": spec.help,
+            }
+            for spec in params_of(thing).values()
+        ]  # fmt: skip
+    return sheet
+
+
+def _dataset(entry: Any) -> dict[str, Any]:
+    from recbench.datasets import Access, state_of
+
+    expected = entry.expected
+    sheet: dict[str, Any] = {
+        "name": entry.name, "kind": "dataset", "text": entry.title,
+        "here": state_of(entry, Access().home), "licence": entry.licence,
+    }  # fmt: skip
+    if expected is not None:
+        sheet["counts"] = (
+            f"{expected.users:,} users x {expected.items:,} items, "
+            f"{expected.interactions:,} interactions"
+            + ("" if expected.verified else " (expected, unverified)")
+        )
+    sheet |= {
+        "split": entry.split, "preparation": entry.recipe.text, "reader": entry.reader,
+        "files": [_file(file) for file in entry.files], "page": entry.page,
+        "terms": entry.terms.text, "by hand": list(entry.terms.steps), "notes": entry.notes,
+        "cite": entry.cite, "published tables": list(entry.published), "revision": entry.revision,
+    }  # fmt: skip
+    return {key: value for key, value in sheet.items() if value not in ("", [])}
+
+
+def _file(file: Any) -> str:
+    size = f", {file.size / 1e6:,.1f} MB" if file.size else ""
+    pin = f", {file.pinned[0]} {file.pinned[1][:12]}…" if file.pinned else ""
+    return f"{file.name}{size}{pin}: {file.urls[0] if file.urls else file.path or 'by hand'}"
+
+
+def _print(sheet: dict[str, Any]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    out = console()
+    out.print(f"[bold]{sheet['name']}[/] ({sheet['kind']})\n{escape(sheet['text'])}\n")
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, value in sheet.items():
+        if name not in ("name", "kind", "text", "parameters"):
+            lines = value if isinstance(value, list) else [value]
+            facts.add_row(name, escape("\n".join(map(str, lines)).rstrip()))
+    out.print(facts)
+    if sheet.get("parameters"):
+        table = Table(box=SIMPLE_HEAD)
+        for name in sheet["parameters"][0]:
+            table.add_column(name, no_wrap=name == "name")
+        for spec in sheet["parameters"]:
+            cells = (", ".join(v) if isinstance(v, list) else v for v in spec.values())
+            table.add_row(*(escape(cell) or "–" for cell in cells))
+        out.print(table)

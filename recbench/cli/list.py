@@ -1,0 +1,87 @@
+"""`recbench list`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recbench.cli.common import console, json_option, plugin_option, print_json, registry
+
+KINDS = ("datasets", "models", "metrics", "splits", "readers", "runs")
+
+COUNTS = ("users", "items", "interactions")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@json_option
+@plugin_option
+def command(kind: str, as_json: bool) -> None:
+    """List everything of one KIND: datasets, models, metrics, splits, readers or runs."""
+    lines = {"datasets": _datasets, "runs": _runs}.get(kind, lambda: _plugins(kind))()
+    if as_json:
+        print_json(lines)
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    for name in lines[0] if lines else [kind]:
+        number = bool(lines) and isinstance(lines[0][name], int)
+        table.add_column(
+            name, justify="right" if number else "left", no_wrap=name in ("name", "folder")
+        )
+    for line in lines:
+        table.add_row(*(_cell(value) for value in line.values()))
+    console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _plugins(kind: str) -> list[dict[str, Any]]:
+    """Models, metrics, splits and readers: name, one sentence, where it comes from."""
+    found = registry(kind)
+    return [
+        {"name": name, "what it is": summary(found.get(name)), "from": found.source(name)}
+        for name in found.names()
+    ]
+
+
+def summary(thing: Any) -> str:
+    """The first sentence of a docstring."""
+    return (thing.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
+
+
+def _datasets() -> list[dict[str, Any]]:
+    from recbench.catalog import load_catalog
+    from recbench.datasets import Access, state_of
+
+    home = Access().home
+    return [
+        {
+            "name": entry.name,
+            **{name: getattr(entry.expected, name, None) for name in COUNTS},
+            "split": entry.split,
+            "here": state_of(entry, home), "licence": entry.licence,
+        }
+        for entry in load_catalog().values()
+    ]  # fmt: skip
+
+
+def _runs() -> list[dict[str, Any]]:
+    from recbench.results import Campaign
+
+    lines = []
+    for log in sorted(Path("results").glob("*/trials.jsonl")):
+        campaign = Campaign(log.parent)
+        rows, runs = campaign.rows(), campaign.manifest()["runs"]
+        lines.append({
+            "folder": str(campaign.folder), "trials": len({trial for trial, _ in rows}),
+            "models": ", ".join(sorted({row.model for row in rows.values()})),
+            "written": runs[-1]["written"] if runs else None,
+        })  # fmt: skip
+    return lines

@@ -1,0 +1,199 @@
+"""`recbench run`."""
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recbench.cli.common import (
+    Bars,
+    byte_bars,
+    console,
+    plugin_option,
+    say,
+    split_commas,
+    whole_numbers,
+)
+from recbench.cli.run_options import as_config, run_options
+from recbench.errors import RecbenchError, UsageError
+
+if TYPE_CHECKING:
+    from recbench.data import Dataset
+    from recbench.plan import Plan
+    from recbench.results import Row
+
+STRONG_METRICS = ("ndcg@100", "recall-capped@20", "recall-capped@50")
+WEAK_METRICS = ("ndcg@20", "recall@20")
+"""What the papers report for strong and for weak splits; the first one selects."""
+
+
+@click.command()
+@run_options
+@plugin_option
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> None:
+    """Fit models, tune them on validation, and measure the best of each on test.
+
+    Finished trials are skipped, so a run that was interrupted goes on where it stopped, and a
+    wider grid adds to what is there. Models that share their heavy step are fitted together: a
+    whole grid over b costs little more than one fit.
+
+    \b
+    recbench run --model deql-l2 --grid b=0.1:2.0
+    recbench run -m ease -m edlae --grid l2=10:1000:log7 --grid edlae.p=0.2:0.8
+    recbench run --data my.csv --user u --item i --value stars --min 4 -m ease
+    """
+    if options["print_config"]:
+        click.echo(as_config(ctx), nl=False)
+        return
+    if not options["model"]:
+        raise UsageError("which model? for example -m ease; `recbench list models` shows all")
+    from recbench.report import views
+    from recbench.results import Campaign
+    from recbench.run import Runner
+    from recbench.work import Worker
+
+    announce = _nobody if options["quiet"] else say
+    plan = _plan(options, announce)
+    folder = options["output"] or default_folder(plan.dataset.name, plan.rule.name)
+    if options["dry_run"]:
+        _explain(plan, folder)
+        return
+    with Bars(not options["quiet"]) as bars:
+        worker = Worker(plan, _context(options, bars), options["debug"])
+        runner = Runner(
+            worker, Campaign(folder), _executor(ctx, options, worker),
+            force=options["force"],
+            retry_failed=options["retry_failed"], announce=announce,
+            command=["recbench", *sys.argv[1:]],
+        )  # fmt: skip
+        rows = _run(runner)
+    show_views(views(rows, plan.select), options["kind"])
+    announce(f"results: {folder}/ (metrics.csv, per-user/, manifest.json)")
+    _fail_if_any_failed(rows)
+
+
+def _nobody(text: str) -> None:
+    """Tell nobody."""
+
+
+def _plan(options: dict[str, Any], announce: Any) -> "Plan":
+    """Check everything that was typed before touching any data."""
+    from recbench.metrics import parse_metric
+    from recbench.plan import Plan
+    from recbench.search import models_from, split_from
+
+    models = models_from(options["model"], options["sets"], options["grid"])
+    seeds = whole_numbers(options["seed"], "--seed")
+    metrics = [parse_metric(text) for text in split_commas(options["metric"])]
+    chosen = parse_metric(options["select"]).text if options["select"] else None
+    rule = split_from(options["split"]) if options["split"] else None
+    dataset, default_split = _dataset(options, announce)
+    rule = rule or split_from(default_split)
+    if not metrics:
+        names = STRONG_METRICS if rule.name == "strong" else WEAK_METRICS
+        metrics = [parse_metric(text) for text in names]
+    if chosen and chosen not in {metric.text for metric in metrics}:
+        metrics = [*metrics, parse_metric(chosen)]
+    return Plan(
+        dataset, rule, models, metrics, select=chosen or metrics[0].text, seeds=seeds,
+        dtype=options["dtype"], parts=("valid", "test") if options["reveal_test"] else ("valid",),
+    )  # fmt: skip
+
+
+def _dataset(options: dict[str, Any], announce: Any) -> "tuple[Dataset, str]":
+    """The dataset, and the split it is used with unless --split says otherwise."""
+    from recbench.datasets import Access, OwnFile, default_split, open_dataset, open_file
+
+    if options["data"] is None:
+        for name in ("value", "time", "minimum"):
+            if options[name] is not None:
+                raise UsageError(f"--{name.replace('minimum', 'min')} belongs to --data FILE")
+        name = options["dataset"]
+        with byte_bars(not options["quiet"]) as bars:
+            access = Access(fetching={"progress": bars}, announce=announce)
+            return open_dataset(name, access), default_split(name)
+    if options["minimum"] is not None and options["value"] is None:
+        raise UsageError("--min needs --value COLUMN, the column it applies to")
+    own = OwnFile(
+        options["data"], user=options["user"], item=options["item"], value=options["value"],
+        time=options["time"], minimum=options["minimum"], core=options["core"],
+    )  # fmt: skip
+    dataset = open_file(own)
+    announce(f"{options['data']}: {dataset.shape_text}")
+    return dataset, "strong"
+
+
+def _context(options: dict[str, Any], bars: Bars) -> Any:
+    from recbench.environment import usable_cores
+    from recbench.models.base import Context
+
+    return Context(
+        threads=options["threads"] or max(1, usable_cores() // options["jobs"]),
+        scratch=options["tiles_on_disk"],
+        progress=bars,
+    )
+
+
+def _explain(plan: "Plan", folder: Path) -> None:
+    """Say what a run would do, without doing it."""
+    from recbench.run import tasks_of
+
+    tasks = tasks_of(plan.trials, "valid")
+    click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
+    click.echo(f"{len(plan.trials)} trials in {len(tasks)} fits, into {folder}/")
+    for task in tasks:
+        click.echo(f"  {task.trials[0].model.text}")
+        for trial in task.trials[1:]:
+            click.echo(f"    + {trial.model.text}")
+
+
+def _executor(ctx: click.Context, options: dict[str, Any], worker: Any) -> Any:
+    """Where groups of trials are fitted."""
+    from recbench.executors import Dask, InProcess, Parcel, Processes
+
+    if options["executor"] == "local" and options["jobs"] == 1:
+        return InProcess(worker)
+    plugins = ctx.meta.get("plugins", ())
+    if options["executor"] == "local":
+        return Processes(Parcel.of(worker, plugins), options["jobs"])
+    if options["scheduler"] is None:
+        raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
+    return Dask(Parcel.of(worker, plugins), options["scheduler"])
+
+
+def _run(runner: Any) -> "list[Row]":
+    try:
+        rows: list[Row] = runner.run()
+    except KeyboardInterrupt:
+        done = sum(row.part == "valid" for row in runner.rows())
+        say(f"\ninterrupted after {done} of {len(runner.plan.trials)} trials; "
+            "what is finished is kept: the same command goes on from there")  # fmt: skip
+        raise
+    return rows
+
+
+def default_folder(dataset: str, split: str) -> Path:
+    """results/DATASET-SPLIT, in characters that any file system takes."""
+    return Path("results") / re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{dataset}-{split}")
+
+
+def show_views(made: Any, kind: str) -> None:
+    """Print tables to standard output."""
+    from recbench.report import rich_table, text
+
+    if kind == "rich":
+        out = console()
+        for view in made:
+            out.print(rich_table(view))
+    else:
+        click.echo(text(made, kind))
+
+
+def _fail_if_any_failed(rows: "list[Row]") -> None:
+    failed = [row for row in rows if row.status == "failed"]
+    if failed:
+        one = failed[0]
+        raise RecbenchError(f"{len(failed)} trials failed, the first is {one.text}: {one.reason}")

@@ -1,0 +1,158 @@
+"""The options of `recbench run`, in the groups its help shows them in."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recbench.cli.common import complete
+from recbench.errors import UsageError, unknown
+
+PATH = click.Path(path_type=Path)
+FORMATS = click.Choice(["rich", "csv", "md", "json"])
+
+
+def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
+    """Make a file's words the defaults of the options they name; the command line wins."""
+    if path is None or ctx.resilient_parsing:
+        return
+    import yaml
+
+    try:
+        given = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"-c {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"-c {path} is not YAML: {error}") from error
+    if not isinstance(given, Mapping):
+        raise UsageError(f"-c {path} must be a mapping of options to values, such as `model: ease`")
+    words = config_words(ctx.command)
+    defaults = {}
+    for word, value in given.items():
+        if word not in words:
+            raise UsageError(f"-c {path}: {unknown('option', str(word), words)}")
+        defaults[words[word].name] = _typed(words[word], value, path)
+    ctx.default_map = defaults
+
+
+def config_words(command: click.Command) -> dict[str, click.Option]:
+    """The options a file may set, by their long names."""
+    return {
+        name.lstrip("-"): option
+        for option in command.params
+        if isinstance(option, click.Option) and option.expose_value
+        for name in option.opts
+        if name.startswith("--")
+    }
+
+
+def _typed(option: click.Option, value: Any, path: Path) -> Any:
+    """A YAML value as its option takes it; mappings are KEY=VALUE pairs."""
+    if isinstance(value, Mapping) and option.multiple:
+        return [f"{key}={_plain(item)}" for key, item in value.items()]
+    if isinstance(value, list):
+        return [_plain(item) for item in value] if option.multiple else _plain(value)
+    if isinstance(value, Mapping):
+        raise UsageError(f"-c {path}: '{option.opts[-1].lstrip('-')}' takes one value")
+    if option.is_flag:
+        return value
+    return [_plain(value)] if option.multiple else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+DATA = [
+    click.option("-d", "--dataset", default="debian", show_default=True,
+                 shell_complete=complete("datasets"),
+                 help="A name of `recbench list datasets`, or synthetic:users=…,items=…."),
+    click.option("--data", type=PATH, help="Your own file: csv, tsv, jsonl or parquet."),
+    click.option("--user", default="user", show_default=True,
+                 help="With --data: the column of users."),
+    click.option("--item", default="item", show_default=True,
+                 help="With --data: the column of items."),
+    click.option("--value", help="With --data: a column of ratings or counts."),
+    click.option("--min", "minimum", type=float, help="With --value: what counts as a positive."),
+    click.option("--time", help="With --data: a column of times."),
+    click.option("--core", type=click.IntRange(min=0), default=0,
+                 help="With --data: keep the k-core."),
+]  # fmt: skip
+
+WHAT = [
+    click.option("-m", "--model", multiple=True, shell_complete=complete("models"),
+                 help="A name of `recbench list models`, or name[key=value,...]; repeatable."),
+    click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Fix a parameter."),
+    click.option("--grid", multiple=True, metavar="KEY=VALUES",
+                 help="Try values: b=0.1:2.0, b=0.1:2:0.1, l2=10:1000:log7 or b=0.1,1; "
+                      "several make a product."),
+    click.option("--split", shell_complete=complete("splits"),
+                 help="How to hold out: a name of `recbench list splits`, or name[key=value,...]. "
+                      "Default: the dataset's own."),
+    click.option("-k", "--metric", multiple=True, shell_complete=complete("metrics"),
+                 help="Such as ndcg@100; repeatable. Default: what papers report for the split."),
+    click.option("--select", help="The metric that chooses on validation; default: the first."),
+    click.option("--seed", default="0", show_default=True,
+                 help="Seeds of the models, such as 0,1,2."),
+    click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32",
+                 show_default=True, help="Precision of the arithmetic."),
+    click.option("--reveal-test", is_flag=True,
+                 help="Show test values of every trial; the table says so."),
+]  # fmt: skip
+
+HOW = [
+    click.option("-o", "--output", type=PATH,
+                 help="Results folder; default results/DATASET-SPLIT."),
+    click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
+                 help="Fit so many groups of trials at once, each in its own process."),
+    click.option("--executor", type=click.Choice(["local", "dask"]), default="local",
+                 show_default=True, help="Fit on this machine or on a Dask cluster."),
+    click.option("--scheduler", metavar="ADDRESS",
+                 help="With --executor dask: its scheduler, such as tcp://host:8786."),
+    click.option("--threads", type=click.IntRange(min=1),
+                 help="Threads of each process; default: every core, divided by --jobs."),
+    click.option("--tiles-on-disk", type=PATH, metavar="DIR",
+                 help="Keep large inverses there instead of in memory; a killed one goes on."),
+    click.option("-f", "--force", is_flag=True, help="Run trials again that are finished."),
+    click.option("--retry-failed", is_flag=True, help="Run trials again that failed."),
+    click.option("-n", "--dry-run", is_flag=True, help="Show the trials and stop."),
+]  # fmt: skip
+
+OUTPUT = [
+    click.option("--format", "kind", type=FORMATS, default="rich", show_default=True),
+    click.option("--json", "kind", flag_value="json", help="The same as --format json."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress, just the tables."),
+    click.option("--debug", is_flag=True,
+                 help="Stop at the first failing trial with its traceback."),
+    click.option("-c", "--config", type=PATH, is_eager=True, expose_value=False,
+                 callback=read_config,
+                 help="A YAML file of the same words, such as `model: [ease, edlae]`."),
+    click.option("--print-config", is_flag=True, help="Print such a file for this command."),
+]  # fmt: skip
+
+
+def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `recbench run`."""
+    for option in reversed([*DATA, *WHAT, *HOW, *OUTPUT]):
+        function = option(function)
+    return function
+
+
+def as_config(ctx: click.Context) -> str:
+    """The options that differ from their defaults, as the file -c reads."""
+    import yaml
+
+    chosen = {
+        word: _written(ctx.params[option.name or ""])
+        for word, option in config_words(ctx.command).items()
+        if ctx.params.get(option.name or "") not in (option.get_default(ctx), (), None)
+        and word not in ("print-config", "json")
+    }
+    return yaml.safe_dump(chosen, sort_keys=False, allow_unicode=True)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

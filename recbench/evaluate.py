@@ -1,0 +1,62 @@
+"""Scorers and a held-out Part to one value per user per metric.
+
+Scorers that share a Base are ranked in one pass: the base scores a user once, whatever the
+number of models.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.metrics import MetricSpec, Ranking, build_ranking
+from recbench.models.scorers import Progress, Scorer, Top, silent
+from recbench.split import Part
+
+Values = Mapping[str, npt.NDArray[np.float64]]
+"""Metric text to one value per user, or to a 0-d array for metrics of the whole population."""
+
+
+def evaluate(
+    scorers: Sequence[Scorer],
+    part: Part,
+    train: sparse.csr_array,
+    metrics: Sequence[MetricSpec],
+    progress: Progress = silent,
+) -> list[Values]:
+    """Rank every item for every user of `part` and measure it, for each scorer in turn.
+
+    Scorers of one base must stand next to each other. The items of `part.seen` are never
+    recommended; `train` tells how popular items are.
+    """
+    popularity = np.bincount(train.indices, minlength=train.shape[1])
+    values: list[Values] = []
+    for top in rank(scorers, part, max(metric.depth for metric in metrics), progress):
+        ranking = ranking_of(top, part, popularity, train.shape[0])
+        values.append({metric.text: metric(ranking) for metric in metrics})
+    return values
+
+
+def rank(
+    scorers: Sequence[Scorer], part: Part, depth: int, progress: Progress = silent
+) -> list[Top]:
+    """The best items of every user by each scorer, one deeper than asked to see a tie."""
+    tops: list[Top] = []
+    for _, group in groupby(scorers, key=lambda scorer: id(scorer.base)):
+        sharing = list(group)
+        scales = [scorer.scale for scorer in sharing]
+        base = sharing[0].base
+        tops += base.top(part.history, part.train_rows, part.seen, depth + 1, scales, progress)
+    return tops
+
+
+def ranking_of(
+    top: Top, part: Part, popularity: npt.NDArray[np.int64], n_train_users: int
+) -> Ranking:
+    """Mark the hits. A user whose scores are all one number was recommended nothing."""
+    full = top.items[:, -1] >= 0
+    constant = full & (top.scores[:, 0] == top.scores[:, -1])
+    items = top.items[:, :-1]
+    return build_ranking(items, part.target, popularity, n_train_users, constant=constant)

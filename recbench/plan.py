@@ -1,0 +1,70 @@
+"""What a run consists of: the plan that decides every number, and its trials."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from recbench.data import Dataset
+from recbench.errors import UsageError
+from recbench.metrics import MetricSpec
+from recbench.models.base import Model
+from recbench.registry import trial_id
+from recbench.results import Row
+from recbench.splits.base import SplitRule
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model and seed on one split of one dataset."""
+
+    model: Model
+    seed: int
+    id: str
+
+    @property
+    def rival(self) -> tuple[str, int]:
+        """What a trial competes within: the best of a model and seed is selected."""
+        return self.model.name, self.seed
+
+
+@dataclass
+class Plan:
+    """Everything that decides the numbers of a run."""
+
+    dataset: Dataset
+    rule: SplitRule
+    models: Sequence[Model]
+    metrics: Sequence[MetricSpec]
+    select: str
+    seeds: Sequence[int] = (0,)
+    dtype: str = "float32"
+    parts: tuple[str, ...] = ("valid",)
+    """What every trial is measured on. With validation, selected trials are then tested too."""
+
+    def __post_init__(self) -> None:
+        """Refuse a plan that cannot choose."""
+        if self.select not in {metric.text for metric in self.metrics}:
+            raise UsageError(f"--select {self.select} is not among the metrics of this run")
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """Every trial; a model without randomness has one, whatever the seeds."""
+        return [
+            Trial(model, seed, self._id(model, seed))
+            for model in self.models
+            for seed in (self.seeds if model.stochastic else (0,))
+        ]
+
+    def _id(self, model: Model, seed: int) -> str:
+        data = f"{self.dataset.name} {self.dataset.fingerprint}"
+        rule = f"{self.rule.text}@{self.rule.revision}"
+        return trial_id(data, rule, f"{model.text}@{model.revision}", str(seed), self.dtype)
+
+    def row(self, trial: Trial, part: str, **known: Any) -> Row:
+        """Start the results row of a trial."""
+        return Row(
+            trial=trial.id, dataset=self.dataset.name, fingerprint=self.dataset.fingerprint,
+            split=self.rule.text, model=trial.model.name, parameters=trial.model.values(),
+            text=trial.model.text, seed=trial.seed, dtype=self.dtype, part=part, **known,
+        )  # fmt: skip

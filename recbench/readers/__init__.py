@@ -1,0 +1,1 @@
+"""Raw files to Interactions: one module per family of formats, one `read` function in each."""

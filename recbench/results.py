@@ -1,0 +1,261 @@
+"""The results folder of a campaign: an append-only log, and the tables made from it.
+
+    trials.jsonl          one line per finished trial and part; the truth, only ever appended to
+    per-user/ID-PART.parquet   one row per user: the values behind the means
+    metrics.csv           the log as a table: a pure function of the log's numbers
+    manifest.json         for every run: machine, versions, command, data, times
+
+A row is in the log only after its per-user file is whole on disk, so a killed run leaves
+finished trials and nothing else.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from recbench.data import atomic_path
+from recbench.errors import DataError
+
+SCHEMA = 1
+LOG = "trials.jsonl"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known about one trial on one part ('valid' or 'test')."""
+
+    trial: str
+    dataset: str
+    fingerprint: str
+    split: str
+    model: str
+    parameters: Mapping[str, Any]
+    text: str
+    seed: int
+    dtype: str
+    part: str
+    status: str
+    """'ok', 'failed' or 'skipped'."""
+    reason: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    users: int = 0
+    fit_seconds: float = 0.0
+    score_seconds: float = 0.0
+    run: str = ""
+    schema: int = SCHEMA
+
+
+def now() -> str:
+    """The time as results record it: UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Campaign:
+    """One results folder, for writing and for reading."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / LOG
+        self._read, self._rows = 0, dict[tuple[str, str], Row]()
+
+    def create(self) -> None:
+        """Make the folder, or say why results could not be kept there."""
+        try:
+            (self.folder / "per-user").mkdir(parents=True, exist_ok=True)
+            with self.log.open("ab"):
+                pass
+        except OSError as error:
+            raise DataError(
+                f"results cannot be written to {self.folder} ({error.strerror}); "
+                "choose another folder with -o"
+            ) from error
+
+    @classmethod
+    def open(cls, folder: Path) -> "Campaign":
+        """Open an existing folder for reading."""
+        if not (folder / LOG).is_file():
+            raise DataError(
+                f"{folder} holds no results; `recbench list runs` shows where there are some"
+            )
+        return cls(folder)
+
+    def lock(self) -> FileLock:
+        """The lock under which the log and the tables are written."""
+        return FileLock(self.folder / ".lock")
+
+    def rows(self) -> dict[tuple[str, str], Row]:
+        """The last row of each trial and part. A line cut short by a crash is not a row.
+
+        Only what was added since the last call is read: other processes may be writing.
+        """
+        try:
+            with self.log.open("rb") as log:
+                log.seek(self._read)
+                added = log.read()
+        except OSError:  # nothing has been written yet, or nothing ever can be: `create` tells
+            return {}
+        whole = added.rfind(b"\n") + 1
+        for line in added[:whole].split(b"\n"):
+            row = _parse(line)
+            if row is not None:
+                self._rows[row.trial, row.part] = row
+        self._read += whole
+        return dict(self._rows)
+
+    def record(self, row: Row, per_user: pa.Table | None = None) -> None:
+        """Add one row, after the values behind it are safe on disk."""
+        try:
+            if per_user is not None:
+                with atomic_path(self.per_user_path(row)) as temporary:
+                    pq.write_table(per_user, temporary, compression="zstd")
+            with self.lock(), self.log.open("rb+") as log:
+                if log.seek(0, os.SEEK_END):
+                    log.seek(-1, os.SEEK_END)
+                    if log.read(1) != b"\n":  # the last writer was killed in mid-line
+                        log.write(b"\n")
+                log.write(json.dumps(asdict(row), sort_keys=True).encode() + b"\n")
+        except OSError as error:
+            raise DataError(
+                f"results cannot be written to {self.folder} ({error.strerror})"
+            ) from error
+
+    def per_user_path(self, row: Row) -> Path:
+        """Where the per-user values of a row are."""
+        return self.folder / "per-user" / f"{row.trial}-{row.part}.parquet"
+
+    def per_user(self, row: Row) -> pd.DataFrame:
+        """The values of one row, a line per user."""
+        path = self.per_user_path(row)
+        try:
+            frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(
+                f"the per-user values of {row.text} cannot be read from {path} ({error})"
+            ) from error
+        return frame
+
+    def claim(self, work: str) -> FileLock | None:
+        """Reserve a piece of work for this process; None if another is at it.
+
+        The reservation ends with `release`, or with the process.
+        """
+        folder = self.folder / ".claims"
+        folder.mkdir(exist_ok=True)
+        lock = FileLock(folder / f"{work}.lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        return lock
+
+    def forget_claims(self) -> None:
+        """Remove the files behind reservations that nobody holds."""
+        for path in (self.folder / ".claims").glob("*.lock"):
+            lock = self.claim(path.stem)
+            if lock is not None:
+                path.unlink(missing_ok=True)
+                lock.release()
+        with contextlib.suppress(OSError):
+            (self.folder / ".claims").rmdir()
+
+    def add_run(self, run: Mapping[str, Any]) -> None:
+        """Describe one invocation in the manifest, replacing what it said of itself before."""
+        path = self.folder / "manifest.json"
+        with self.lock():
+            runs = [other for other in self.manifest()["runs"] if other["id"] != run["id"]]
+            text = json.dumps({"schema": SCHEMA, "runs": [*runs, run]}, indent=1)
+            with atomic_path(path) as temporary:
+                temporary.write_text(text + "\n", encoding="utf-8")
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, empty if there is none yet."""
+        path = self.folder / "manifest.json"
+        if not path.exists():
+            return {"schema": SCHEMA, "runs": []}
+        try:
+            manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise DataError(f"{path} is damaged ({error}); move it away to go on") from error
+        return manifest
+
+    def select(self) -> str:
+        """The metric that the last run selected by; without a manifest, any that was measured."""
+        runs = self.manifest()["runs"]
+        if runs:
+            return str(runs[-1]["select"])
+        return next((name for row in self.rows().values() for name in row.metrics), "")
+
+    def write_table(self, select: str) -> None:
+        """Write metrics.csv anew from the log."""
+        with self.lock(), atomic_path(self.folder / "metrics.csv") as temporary:
+            table(self.rows().values(), select).to_csv(temporary, index=False)
+
+
+def _parse(line: bytes) -> Row | None:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    if fields.get("schema", 0) > SCHEMA:
+        raise DataError("these results were written by a newer recbench; upgrade to read them")
+    try:
+        return Row(**fields)
+    except TypeError:
+        return None
+
+
+def selected(rows: Iterable[Row], select: str) -> set[str]:
+    """The trial of each model and seed that is best on validation; ties by text, not by time."""
+    groups: dict[tuple[str, str, str, int], list[Row]] = {}
+    for row in rows:
+        if row.part == "valid" and select in row.metrics:
+            key = (row.dataset, row.split, row.model, row.seed)
+            groups.setdefault(key, []).append(row)
+    return {
+        min(group, key=lambda row: (-row.metrics[select], row.text)).trial
+        for group in groups.values()
+    }
+
+
+def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
+    """One line per trial and part, in an order that does not depend on when they were run."""
+    listed = sorted(
+        rows,
+        key=lambda row: (
+            row.dataset,
+            row.split,
+            row.model,
+            row.text,
+            row.seed,
+            row.part != "valid",
+        ),
+    )
+    chosen = selected(listed, select)
+    names = metric_names(listed)
+    lines = []
+    for row in listed:
+        line: dict[str, Any] = {
+            "dataset": row.dataset, "split": row.split, "model": row.model, "parameters": row.text,
+            "seed": row.seed, "part": row.part, "selected": row.trial in chosen,
+        }  # fmt: skip
+        line |= {name: row.metrics.get(name) for name in names}
+        line |= {"users": row.users, "status": row.status, "reason": row.reason, "trial": row.trial}
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def metric_names(rows: Sequence[Row]) -> list[str]:
+    """Every metric that some row has, in the order first met."""
+    return list(dict.fromkeys(name for row in rows for name in row.metrics))

@@ -1,0 +1,254 @@
+"""A plan into a campaign folder: skip what is finished, run the rest, record, select, test.
+
+Every trial is measured on validation. Of each model the best trial, and only that one, is
+measured on test: trials that lead while they are in memory are ranked for test at once, but the
+numbers of a trial that is overtaken are dropped unseen.
+
+Several processes may work on one folder: each reserves a heavy step before it starts on it.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from filelock import FileLock
+
+from recbench.environment import describe, peak_memory
+from recbench.errors import DataError
+from recbench.executors import Executor, InProcess, Outcomes
+from recbench.plan import Plan, Trial
+from recbench.registry import trial_id
+from recbench.results import Campaign, Row, now, selected
+from recbench.work import Outcome, Worker
+
+PATIENCE = 0.5
+"""Seconds between looks at work that another process has reserved."""
+
+
+@dataclass
+class Task:
+    """Trials that share a heavy step, to be measured on one part."""
+
+    trials: list[Trial]
+    part: str
+    step: str
+    """Names the heavy step, the same in every process."""
+    suspect: bool = False
+    """Was under way when a process died: it is tried again alone, to find the one to blame."""
+    claim: FileLock | None = None
+
+
+@dataclass
+class Runner:
+    """Carries out a plan in a campaign folder."""
+
+    worker: Worker
+    campaign: Campaign
+    executor: Executor | None = None
+    force: bool = False
+    retry_failed: bool = False
+    announce: Callable[[str], None] = lambda text: None
+    command: Sequence[str] = ()
+    plan: Plan = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look up what is finished already."""
+        self.plan = self.worker.plan
+        self.id, self.started = uuid.uuid4().hex[:8], now()
+        self.unseen: dict[str, Outcome] = {}
+        rows = self.campaign.rows()
+        self._refuse_other_data(rows.values())
+        self.old = set(rows) if self.force else set()
+
+    def run(self) -> list[Row]:
+        """Run what is missing; return the rows of this plan, finished earlier or now."""
+        if self._missing(self.plan.trials, *self.plan.parts):
+            self.worker.split  # noqa: B018 - a split that cannot be made leaves no folder behind
+        self.campaign.create()
+        self._describe("running")
+        ended = "interrupted"
+        executor = self.executor or InProcess(self.worker)
+        try:
+            self._validate(executor)
+            self._test(executor)
+            ended = "finished"
+        finally:
+            executor.close(wait=ended == "finished")
+            self.campaign.forget_claims()
+            self.campaign.write_table(self.plan.select)
+            self._describe(ended)
+        return self.rows()
+
+    def rows(self) -> list[Row]:
+        """What is known of this plan's trials, whoever found it out."""
+        wanted = {trial.id for trial in self.plan.trials}
+        return [
+            row
+            for key, row in self.campaign.rows().items()
+            if row.trial in wanted and key not in self.old
+        ]
+
+    def _refuse_other_data(self, rows: Iterable[Row]) -> None:
+        """Never put numbers of different data side by side under one name."""
+        data = self.plan.dataset
+        if any(row.dataset == data.name and row.fingerprint != data.fingerprint for row in rows):
+            raise DataError(
+                f"{self.campaign.folder} holds results on other interactions that were called "
+                f"'{data.name}' too; choose another folder with -o"
+            )
+
+    def _validate(self, executor: Executor) -> None:
+        """Measure every trial that has not been, as a rule on validation."""
+        todo = self._missing(self.plan.trials, *self.plan.parts)
+        found = len(self.plan.trials) - len(todo)
+        if found:
+            self.announce(f"{found} finished trials found, {len(todo)} to run")
+        self._report_failures()
+        for part in self.plan.parts:
+            self._complete(tasks_of(self._missing(todo, part), part), executor)
+
+    def _report_failures(self) -> None:
+        failed = [row for row in self.rows() if row.status != "ok"]
+        if failed and not self.retry_failed:
+            self.announce(f"{len(failed)} trials failed earlier; --retry-failed tries them again")
+
+    def _test(self, executor: Executor) -> None:
+        """Measure the selected trials on test."""
+        best = selected(self.rows(), self.plan.select)
+        chosen = self._missing([t for t in self.plan.trials if t.id in best], "test")
+        for trial in chosen:
+            if trial.id in self.unseen:
+                self._record(self.unseen[trial.id])
+        self._complete(tasks_of(self._missing(chosen, "test"), "test"), executor)
+
+    def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
+        """The trials that lack a row, or a metric, on some part."""
+        known = {(row.trial, row.part): row for row in self.rows()}
+        wanted = {metric.text for metric in self.plan.metrics}
+
+        def lacks(row: Row | None) -> bool:
+            if row is None or (row.status == "ok" and wanted - set(row.metrics)):
+                return True
+            return row.status != "ok" and self.retry_failed and row.run != self.id
+
+        return [t for t in trials if any(lacks(known.get((t.id, part))) for part in parts)]
+
+    def _complete(self, tasks: list[Task], executor: Executor) -> None:
+        """Have every task done, here or by another process that is at it already."""
+        running: dict[Outcomes, Task] = {}
+        total = done = len(self.plan.trials)
+        try:
+            while tasks or running:
+                for task in self._startable(tasks, running.values(), executor.slots):
+                    running[executor.submit(task.trials, task.part, self._leaders())] = task
+                if running:
+                    self._collect(running, tasks)
+                elif tasks:
+                    time.sleep(PATIENCE)
+                done = total - sum(len(task.trials) for task in [*tasks, *running.values()])
+                self.worker.context.progress("trials", done, total)
+        finally:
+            for task in running.values():
+                _release(task)
+
+    def _startable(
+        self, tasks: list[Task], running: Collection[Task], slots: int
+    ) -> Iterator[Task]:
+        """Reserve tasks that nobody is at, taking them off the list; drop what others finished."""
+        for task in list(tasks):
+            if len(running) >= slots or any(other.suspect for other in running):
+                return
+            if task.suspect and running:
+                continue
+            task.claim = self.campaign.claim(task.step)
+            if task.claim is None:
+                continue
+            tasks.remove(task)
+            task.trials = self._missing(task.trials, task.part)
+            if task.trials:
+                yield task
+            else:
+                _release(task)
+
+    def _collect(self, running: dict[Outcomes, Task], tasks: list[Task]) -> None:
+        """Record what has been finished; work whose process died is started again."""
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            task = running.pop(future)
+            try:
+                outcomes = future.result()
+            except BrokenProcessPool:
+                outcomes = self._lost(task) if task.suspect else []
+                tasks += [] if task.suspect else [task]
+                task.suspect = True
+            try:
+                for outcome in outcomes:
+                    if outcome.unseen:
+                        self.unseen[outcome.row.trial] = outcome
+                    else:
+                        self._record(outcome)
+            finally:
+                _release(task)
+
+    def _lost(self, task: Task) -> list[Outcome]:
+        reason = "its process died, alone as in company; was there too little memory?"
+        return [
+            Outcome(self.plan.row(trial, task.part, status="failed", reason=reason))
+            for trial in task.trials
+        ]
+
+    def _leaders(self) -> dict[tuple[str, int], tuple[float, str]]:
+        """The best validation value of each model and seed so far."""
+        rows = self.rows()
+        best = selected(rows, self.plan.select)
+        return {
+            (row.model, row.seed): (-row.metrics[self.plan.select], row.text)
+            for row in rows
+            if row.trial in best and row.part == "valid"
+        }
+
+    def _record(self, outcome: Outcome) -> None:
+        row = replace(outcome.row, run=self.id)
+        self.campaign.record(row, outcome.values)
+        self.old.discard((row.trial, row.part))
+
+    def _describe(self, status: str) -> None:
+        """Keep the manifest's word on this run up to date."""
+        data, plan = self.plan.dataset, self.plan
+        self.campaign.add_run({
+            "id": self.id, "status": status, "command": list(self.command),
+            "started": self.started, "written": now(), "trials": len(plan.trials),
+            "metrics": [metric.text for metric in plan.metrics], "select": plan.select,
+            "split": plan.rule.text, "dtype": plan.dtype, "threads": self.worker.context.threads,
+            "dataset": {
+                "name": data.name, "fingerprint": data.fingerprint, "users": data.n_users,
+                "items": data.n_items, "interactions": len(data),
+                "provenance": dict(data.provenance),
+            },
+            "peak_memory_bytes": peak_memory(), "environment": self.environment,
+        })  # fmt: skip
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """The machine and the versions, looked at once."""
+        return describe()
+
+
+def _release(task: Task) -> None:
+    if task.claim is not None:
+        task.claim.release()
+
+
+def tasks_of(trials: Sequence[Trial], part: str) -> list[Task]:
+    """Put trials that share a heavy step together, in order of first appearance."""
+    groups: dict[Hashable, Task] = {}
+    for trial in trials:
+        family = trial.model.family
+        key = (type(family).__qualname__, family.key(trial.model), trial.seed)
+        task = groups.setdefault(key, Task([], part, trial_id(repr(key))))
+        task.trials.append(trial)
+    return list(groups.values())

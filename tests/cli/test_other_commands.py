@@ -1,0 +1,145 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from recbench.cli import COMMANDS
+from recbench.registry import METRICS, MODELS, READERS, SPLITS
+
+import toys
+
+
+def test_help_lists_every_command_with_the_line_it_starts_with(recbench):
+    result = recbench("--help")
+    assert result.exit_code == 0
+    for name, line in COMMANDS.items():
+        assert line in result.stdout
+        own = recbench(name, "--help")
+        assert own.exit_code == 0, own.output
+    for code in ("0 ", "1 ", "2 ", "3 ", "130"):
+        assert f"  {code}" in result.stdout
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from recbench.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'pandas', 'pyarrow', 'rich', 'requests', 'tqdm', 'yaml'}\n"
+        "found = heavy & set(sys.modules)\n"
+        "sys.exit(f'imported {found}' if found else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_module_runs_as_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "recbench", "--version"], capture_output=True, text=True
+    )
+    assert done.stdout.startswith("recbench, version")
+
+
+@pytest.mark.parametrize("kind", ["datasets", "models", "metrics", "splits", "readers", "runs"])
+def test_every_kind_is_listed_for_people_and_for_programs(recbench, own, kind):
+    recbench("run", *own, "-m", "popularity")
+    assert recbench("list", kind).exit_code == 0
+    lines = json.loads(recbench("list", kind, "--json").stdout)
+    assert lines
+    assert all(set(line) == set(lines[0]) for line in lines)
+
+
+@pytest.mark.parametrize("registry", [MODELS, METRICS, SPLITS, READERS])
+def test_everything_listed_says_what_it_is(registry):
+    for name in registry.names():
+        sentence = (registry.get(name).__doc__ or "").strip()
+        assert sentence, f"{registry.kind} {name} has no docstring"
+        assert registry.get(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("deql-l2", "l2-effective"),
+        ("ndcg", "log2"),
+        ("strong", "heldout"),
+        ("gowalla", "29,858"),
+        ("debian", "embedded"),
+    ],
+)
+def test_info_explains_anything_by_name(recbench, name, says):
+    result = recbench("info", name)
+    assert result.exit_code == 0, result.output
+    assert says in result.stdout
+    assert json.loads(recbench("info", name, "--json").stdout)
+
+
+def test_info_on_nothing_names_the_closest(recbench):
+    result = recbench("info", "deql-l3")
+    assert result.exit_code == 2
+    assert "did you mean 'deql-l2'" in result.stderr
+
+
+def test_an_unknown_command_names_the_closest(recbench):
+    result = recbench("rum")
+    assert result.exit_code == 2
+    assert "unknown command 'rum'; did you mean 'run'?" in result.stderr
+
+
+def test_doctor_measures_this_machine(recbench):
+    report = json.loads(recbench("doctor", "--json", "--items", "1000").stdout)
+    assert "GFLOP/s" in report["facts"]["sgemm"]
+    assert "EASE, 1,000 items" in report["facts"]
+    assert recbench("doctor", "--items", "1000").exit_code == 0
+
+
+def test_doctor_says_when_a_variable_holds_the_machine_back(recbench, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")
+    monkeypatch.setenv("OMP_NUM_THREADS", "0")
+    report = json.loads(recbench("doctor", "--json", "--items", "10000000").stdout)
+    told = " ".join(report["advice"])
+    assert "OPENBLAS_CORETYPE=Prescott" in told
+    assert "OMP_NUM_THREADS=0" in told
+    assert "does not fit" in told
+
+
+def test_a_bad_model_fails_its_checks_by_name(recbench, folder):
+    (folder / "bad.py").write_text(
+        toys.MODEL.replace("1.0 / (1.0 + counts)", "np.log(0.0 * counts)")
+    )
+    result = recbench("check-plugin", "--plugin", "bad.py", "rarity")
+    assert result.exit_code == 1
+    assert "FAIL  One finite score for every user and item" in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(recbench, shell):
+    assert "_RECBENCH_COMPLETE" in recbench("completion", shell).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("recbench run -m de", {"deql", "deql-l2", "deql-l2-zero"}),
+        ("recbench fetch gowalla-s", {"gowalla-snap", "gowalla-strong"}),
+        ("recbench run -k ndcg", {"ndcg", "ndcg-ngcf"}),
+        ("recbench sh", {"show"}),
+    ],
+)
+def test_names_are_completed(words, expected, folder):
+    env = {
+        "_RECBENCH_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from recbench.cli import main; main(prog_name='recbench')"],
+        capture_output=True, text=True, env=env, cwd=folder,
+    )  # fmt: skip
+    assert {line.split(",")[1] for line in done.stdout.splitlines()} == expected
+
+
+def test_show_without_results_is_one_sentence(recbench):
+    result = recbench("show")
+    assert result.exit_code == 3
+    assert "there are no results under results/" in result.stderr
