@@ -26,7 +26,7 @@ LAYERS = [
     {"evaluate", "search", "results", "contract", "doctor", "export"},
     {"plan", "work", "executors", "run"},
     {"published"},
-    {"report", "compare"},
+    {"report", "compare", "charts", "page"},
     {"check"},
     {"cli"},
 ]

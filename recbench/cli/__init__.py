@@ -18,6 +18,7 @@ COMMANDS = {
     "info": "Explain a dataset, model, metric or split.",
     "run": "Fit models, tune them on validation, measure the best on test.",
     "show": "Print the tables of a results folder.",
+    "report": "Write a results folder as one HTML file.",
     "compare": "Test whether one model is better than another, user by user.",
     "check": "Run published numbers and compare them with ours.",
     "export": "Write a split as files that other tools read.",

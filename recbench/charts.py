@@ -1,0 +1,172 @@
+"""Small charts as SVG text: lines, points and heat maps, coloured by the page around them.
+
+Colours are CSS variables, so one chart serves dark, light and print. Every mark has a title that
+a browser shows on hovering and a screen reader reads.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 560, 300
+LEFT, RIGHT, TOP, BOTTOM = 62, 16, 12, 46
+SERIES = 8
+"""How many colours the page defines, as --s0 to --s7."""
+
+Point = tuple[float, float, str]
+"""x, y and what to say about it."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Maps values to pixels and knows round values to write beside the line."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """The pixel of a value."""
+        low, high, value = (self._scale(v) for v in (self.low, self.high, value))
+        share = (value - low) / (high - low) if high > low else 0.5
+        return self.start + share * (self.stop - self.start)
+
+    def _scale(self, value: float) -> float:
+        return math.log10(value) if self.log else value
+
+    def ticks(self) -> list[float]:
+        """Four to eight round values within the range."""
+        if self.log:
+            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
+            powers = [10.0**e for e in range(first, last + 1)]
+            if len(powers) >= 2:
+                return powers[:: max(1, len(powers) // 6)]
+        if self.high <= self.low:
+            return [self.low]
+        rough = (self.high - self.low) / 5
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
+        first = math.ceil(self.low / step - 1e-9)
+        return [i * step for i in range(first, math.floor(self.high / step + 1e-9) + 1)]
+
+
+def spread(values: Sequence[float], start: float, stop: float, *, log: bool = False) -> Axis:
+    """An axis over some values, with a little room at both ends."""
+    low, high = min(values), max(values)
+    if log:
+        return Axis(low / 1.15, high * 1.15, start, stop, log=True)
+    room = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
+    return Axis(low - room, high + room, start, stop)
+
+
+def number(value: float) -> str:
+    """A value as an axis writes it."""
+    return f"{value:.4g}"
+
+
+def _frame(x: Axis, y: Axis, x_name: str, y_name: str) -> str:
+    parts = [f'<g class="axis"><path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
+    parts += [
+        f'<text x="{x.at(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
+        f"{number(tick)}</text>"
+        for tick in x.ticks()
+    ]
+    for tick in y.ticks():
+        at = f"{y.at(tick):.1f}"
+        parts.append(f'<path class="grid" d="M{LEFT} {at}H{WIDTH - RIGHT}"/>')
+        parts.append(
+            f'<text x="{LEFT - 6}" y="{at}" dy="4" text-anchor="end">{number(tick)}</text>'
+        )
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(
+        f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_name)}</text>'
+    )
+    parts.append(
+        f'<text transform="translate(13 {HEIGHT / 2 - 16}) rotate(-90)" text-anchor="middle">'
+        f"{escape(y_name)}</text></g>"
+    )
+    return "".join(parts)
+
+
+def _svg(content: str, label: str, height: float = HEIGHT) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">'
+        f"{content}</svg>"
+    )
+
+
+def lines(
+    series: Mapping[str, Sequence[Point]], x_name: str, y_name: str, *,
+    log: bool = False, joined: bool = True,
+) -> str:  # fmt: skip
+    """Points in one colour per series, joined by lines or not."""
+    points = [point for some in series.values() for point in some]
+    log = log and min(point[0] for point in points) > 0
+    x = spread([point[0] for point in points], LEFT + 8, WIDTH - RIGHT - 8, log=log)
+    y = spread([point[1] for point in points], HEIGHT - BOTTOM, TOP)
+    parts = [_frame(x, y, x_name, y_name)]
+    for index, some in enumerate(series.values()):
+        colour = f"var(--s{index % SERIES})"
+        placed = [(x.at(p[0]), y.at(p[1]), p[2]) for p in sorted(some)]
+        if joined and len(placed) > 1:
+            path = "L".join(f"{a:.1f} {b:.1f}" for a, b, _ in placed)
+            parts.append(f'<path class="line" style="stroke:{colour}" d="M{path}"/>')
+        parts += [
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4.5" style="fill:{colour}">'
+            f"<title>{escape(words)}</title></circle>"
+            for a, b, words in placed
+        ]
+    return _svg("".join(parts), f"{y_name} against {x_name}") + _legend(list(series))
+
+
+def _legend(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return ""
+    items = "".join(
+        f'<li><i style="background:var(--s{i % SERIES})"></i>{escape(name)}</li>'
+        for i, name in enumerate(names)
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, value: str) -> str:
+    """One cell per pair of parameter values; the darker the better, the best one outlined."""
+    columns, rows = (sorted({key[side] for key in cells}) for side in (0, 1))
+    low, high = min(cells.values()), max(cells.values())
+    wide = (WIDTH - LEFT - RIGHT) / len(columns)
+    tall = min(34.0, wide)
+    bottom = TOP + tall * len(rows)
+    parts = []
+    for (a, b), found in cells.items():
+        share = (found - low) / (high - low) if high > low else 1.0
+        best = ' class="best"' if found == high else ""
+        parts.append(
+            f'<rect{best} x="{LEFT + wide * columns.index(a):.1f}" '
+            f'y="{bottom - tall * (rows.index(b) + 1):.1f}" '
+            f'width="{wide - 1:.1f}" height="{tall - 1:.1f}" '
+            f'style="fill:var(--s0);fill-opacity:{0.08 + 0.92 * share:.3f}">'
+            f"<title>{escape(x_name)}={number(a)}, {escape(y_name)}={number(b)}: "
+            f"{found:.5f}</title></rect>"
+        )
+    every = max(1, len(columns) // 10)
+    texts = [
+        f'<text x="{LEFT + wide * (i + 0.5):.1f}" y="{bottom + 16:.1f}" text-anchor="middle">'
+        f"{number(name)}</text>"
+        for i, name in enumerate(columns)
+        if i % every == 0
+    ]
+    texts += [
+        f'<text x="{LEFT - 6}" y="{bottom - tall * (i + 0.5) + 4:.1f}" text-anchor="end">'
+        f"{number(name)}</text>"
+        for i, name in enumerate(rows)
+    ]
+    texts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{bottom + 38:.1f}" text-anchor="middle">'
+        f"{escape(x_name)} across, {escape(y_name)} up; "
+        f"{escape(value)} from {low:.4f} to {high:.4f}</text>"
+    )
+    content = "".join(parts) + f'<g class="axis">{"".join(texts)}</g>'
+    return _svg(content, f"{value} over {x_name} and {y_name}", bottom + 48)
