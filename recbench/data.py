@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from recbench.errors import DataError
+from recbench.files import atomic_path
 
 Indices = npt.NDArray[np.int32]
 FORMAT = 1
@@ -301,25 +302,6 @@ def binary_csr(user: Indices, item: Indices, shape: tuple[int, int]) -> sparse.c
 def _bytes_of(text: pa.Array) -> memoryview:
     """The concatenated bytes of a freshly built string array."""
     return memoryview(text.buffers()[2])
-
-
-class atomic_path:  # noqa: N801 - used like a function
-    """Give a temporary neighbour of a path to write to; rename it into place on success."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-
-    def __enter__(self) -> Path:
-        return self.temporary
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self.temporary.unlink(missing_ok=True)
-            return
-        with self.temporary.open("rb+") as written:
-            os.fsync(written.fileno())
-        self.temporary.replace(self.path)
 
 
 def ids_from(values: Iterable[Any]) -> pa.Array:

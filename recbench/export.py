@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.data import Dataset, atomic_path
+from recbench.data import Dataset
 from recbench.errors import DataError
+from recbench.files import atomic_path
 from recbench.split import Part, Split
 
 Indices = npt.NDArray[np.int32]

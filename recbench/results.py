@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from recbench.data import atomic_path
 from recbench.errors import DataError
+from recbench.files import atomic_path, clear_leftovers
 
 SCHEMA = 1
 LOG = "trials.jsonl"
@@ -74,6 +74,8 @@ class Campaign:
             (self.folder / "per-user").mkdir(parents=True, exist_ok=True)
             with self.log.open("ab"):
                 pass
+            clear_leftovers(self.folder)
+            clear_leftovers(self.folder / "per-user")
         except OSError as error:
             raise DataError(
                 f"results cannot be written to {self.folder} ({error.strerror}); "

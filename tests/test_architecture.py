@@ -8,7 +8,7 @@ import recbench
 PACKAGE = Path(recbench.__file__).parent
 LAYERS = [
     {"errors"},
-    {"environment"},
+    {"environment", "files"},
     {"registry", "data", "linalg"},
     {
         "catalog",

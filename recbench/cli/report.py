@@ -20,7 +20,7 @@ def command(folder: Path | None, output: Path | None, select: str | None) -> Non
     Sortable tables, the landscape of every tuned model, quality against cost, and how the
     numbers were made; for dark and light screens, phones and print.
     """
-    from recbench.data import atomic_path
+    from recbench.files import atomic_path
     from recbench.metrics import parse_metric
     from recbench.page import page
     from recbench.results import Campaign

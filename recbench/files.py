@@ -1,0 +1,42 @@
+"""Files that are either whole or not there."""
+
+import contextlib
+import os
+import platform
+from pathlib import Path
+
+
+class atomic_path:  # noqa: N801 - used like a function
+    """Give a temporary neighbour of a path to write to; rename it into place on success."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.temporary = path.with_name(f".{path.name}.{platform.node()}-{os.getpid()}.part")
+
+    def __enter__(self) -> Path:
+        return self.temporary
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.temporary.unlink(missing_ok=True)
+            return
+        with self.temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        self.temporary.replace(self.path)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what processes of this machine that died left half-written in a folder."""
+    for path in folder.glob(f".*.{platform.node()}-*.part"):
+        pid = path.name.removesuffix(".part").rpartition("-")[2]
+        if pid.isdigit() and not _alive(int(pid)):
+            path.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(PermissionError):  # somebody else's, so alive
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+    return True

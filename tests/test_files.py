@@ -1,0 +1,37 @@
+import subprocess
+import sys
+
+import pytest
+from recbench.files import atomic_path, clear_leftovers
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "numbers.csv"
+    with atomic_path(path) as temporary:
+        temporary.write_text("1")
+        assert not path.exists()
+    assert path.read_text() == "1"
+
+    def fail() -> None:
+        with atomic_path(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert path.read_text() == "1"
+    assert [found.name for found in tmp_path.iterdir()] == ["numbers.csv"]
+
+
+def test_what_the_dead_left_is_removed_and_what_the_living_write_is_not(tmp_path):
+    code = (
+        "import os, sys; from pathlib import Path; from recbench.files import atomic_path\n"
+        "with atomic_path(Path(sys.argv[1]) / 'lost') as path:\n"
+        "    path.write_text('half'); os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    with atomic_path(tmp_path / "mine") as mine:
+        mine.write_text("still at it")
+        clear_leftovers(tmp_path)
+        assert list(tmp_path.iterdir()) == [mine]
