@@ -43,6 +43,7 @@ def rank(
     scorers: Sequence[Scorer], part: Part, depth: int, progress: Progress = silent
 ) -> list[Top]:
     """The best items of every user by each scorer, one deeper than asked to see a tie."""
+    depth = min(depth, part.target.shape[1])
     tops: list[Top] = []
     for _, group in groupby(scorers, key=lambda scorer: id(scorer.base)):
         sharing = list(group)
@@ -55,8 +56,15 @@ def rank(
 def ranking_of(
     top: Top, part: Part, popularity: npt.NDArray[np.int64], n_train_users: int
 ) -> Ranking:
-    """Mark the hits. A user whose scores are all one number was recommended nothing."""
-    full = top.items[:, -1] >= 0
-    constant = full & (top.scores[:, 0] == top.scores[:, -1])
+    """Mark the hits, and how many of the best items of a user have one score."""
     items = top.items[:, :-1]
-    return build_ranking(items, part.target, popularity, n_train_users, constant=constant)
+    return build_ranking(items, part.target, popularity, n_train_users, _tied(top))
+
+
+def _tied(top: Top) -> npt.NDArray[np.int64]:
+    """How many leading scores are equal; past any cutoff where those are all candidates."""
+    listed = (top.items >= 0).sum(axis=1)
+    same = (top.scores == top.scores[:, :1]) & (top.items >= 0)
+    run = np.where(same.all(axis=1), same.shape[1], np.argmin(same, axis=1))
+    everything = (run >= listed) & (listed > 1)
+    return np.where(everything, np.iinfo(np.int64).max, run).astype(np.int64)

@@ -144,15 +144,16 @@ def _bare(parcel: Parcel) -> Parcel:
 class Dask:
     """Works on a Dask cluster; data are sent to each worker once, lost work is done again."""
 
-    def __init__(self, parcel: Parcel, address: str) -> None:
+    def __init__(self, parcel: Parcel, address: str, timeout: str = "20s") -> None:
         try:
             from distributed import Client
         except ImportError:
             raise UsageError(
                 "--executor dask needs an extra: pip install 'recbench[dask]'"
             ) from None
+        connect: Any = Client  # distributed has no types
         try:
-            self._client: Any = Client(address, set_as_default=False, timeout="20s")
+            self._client = connect(address, set_as_default=False, timeout=timeout)
         except (OSError, ValueError) as error:
             raise UsageError(f"no Dask scheduler answers at {address} ({error})") from error
         self.slots = max(1, 2 * len(self._client.scheduler_info()["workers"]))

@@ -43,6 +43,9 @@ class Ranking:
     """How many users have each item in the train matrix."""
     n_train_users: int
     """How many users the train matrix has."""
+    tied: Counts | None = None
+    """How many leading ranks of each user share the best score, one rank beyond depth included;
+    more than any cutoff where all candidates do. None: nobody's best items are tied."""
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not describe the same users."""
@@ -66,14 +69,24 @@ class Ranking:
         return len(self.popularity)
 
     def hits_at(self, k: int) -> Flags:
-        """The hits among the first k ranks."""
+        """The hits among the first k ranks; none where those and the next are all tied."""
         self._check_depth(k)
-        return self.hits[:, :k]
+        told = self._told(k)
+        return self.hits[:, :k] if told is None else self.hits[:, :k] & told
 
     def items_at(self, k: int) -> npt.NDArray[np.int32]:
-        """The items at the first k ranks."""
+        """The items at the first k ranks; -1 where those and the next are all tied."""
         self._check_depth(k)
-        return self.items[:, :k]
+        told = self._told(k)
+        items = self.items[:, :k]
+        return items if told is None else np.where(told, items, np.int32(-1))
+
+    def _told(self, k: int) -> Flags | None:
+        """As a column: whose first k ranks the scores tell, and not the tie rule alone."""
+        if self.tied is None or (self.tied <= k).all():
+            return None
+        told: Flags = (self.tied <= k)[:, np.newaxis]
+        return told
 
     def found(self, k: int) -> Counts:
         """How many of each user's held-out items are among the first k ranks."""
@@ -95,21 +108,19 @@ def build_ranking(
     target: sparse.csr_array,
     popularity: Counts,
     n_train_users: int,
-    constant: Flags | None = None,
+    tied: Counts | None = None,
 ) -> Ranking:
     """Find the hits in users x depth best items (-1: none), given the held-out items as rows.
 
-    `constant` marks users whose best depth + 1 scores are all equal. Their order is nothing but
-    the tie rule, so they have been recommended nothing: every item becomes -1 and none is a hit.
+    `tied` is the field of that name: a user whose first k ranks and the next all have one score
+    was recommended nothing by a metric at k, for their order is nothing but the tie rule.
     """
     if (len(items), len(popularity)) != target.shape:
         raise ValueError(f"{len(items)} users and {len(popularity)} items, targets {target.shape}")
     if items.size and not -1 <= items.min() <= items.max() < len(popularity):
         raise ValueError("an item must be the index of a column, or -1")
-    if constant is not None and constant.any():
-        items = np.where(constant[:, np.newaxis], np.int32(-1), items)
     counts = np.diff(target.indptr).astype(np.int64)
-    return Ranking(items, _is_target(items, target), counts, popularity, n_train_users)
+    return Ranking(items, _is_target(items, target), counts, popularity, n_train_users, tied)
 
 
 def _is_target(items: npt.NDArray[np.int32], target: sparse.csr_array) -> Flags:
@@ -144,6 +155,11 @@ class MetricSpec:
     def depth(self) -> int:
         """How many ranks must be known; a metric with a `window` looks beyond its cutoff."""
         return max(self.k, getattr(self.function, "window", 0))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether more is better, so that trials can be selected by it."""
+        return bool(getattr(self.function, "chooses", True))
 
     def __call__(self, ranking: Ranking) -> Values:
         """Compute one finite number per user, or a single one (0-d) for everybody."""
@@ -334,3 +350,7 @@ def _mean_over_list(items: npt.NDArray[np.int32], value: Values) -> Values:
         total += padded[rank]
     length: Counts = (items >= 0).sum(axis=1, dtype=np.int64)
     return total / np.maximum(length, 1)
+
+
+for _description in (coverage, gini, novelty, popularity_percentile):
+    _description.chooses = False  # they describe lists; more of them is not better

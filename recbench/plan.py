@@ -46,6 +46,11 @@ class Plan:
         """Refuse a plan that cannot choose."""
         if self.select not in {metric.text for metric in self.metrics}:
             raise UsageError(f"--select {self.select} is not among the metrics of this run")
+        if not next(m for m in self.metrics if m.text == self.select).chooses:
+            raise UsageError(
+                f"'{self.select}' describes lists, more of it is not better; "
+                "select by another metric, such as --select ndcg@20"
+            )
 
     @cached_property
     def trials(self) -> list[Trial]:

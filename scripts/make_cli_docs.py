@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import click
+
 from recbench.cli import COMMANDS, main
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "cli.md"

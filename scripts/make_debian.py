@@ -21,6 +21,7 @@ from typing import Any
 
 import click
 import pyarrow as pa
+
 from recbench.data import Dataset, Interactions
 from recbench.errors import DataError, RecbenchError, UsageError
 from recbench.prepare import Filter, Recipe, prepare

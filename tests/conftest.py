@@ -9,10 +9,9 @@ from click.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder of tests
 
+import toys
 from recbench.cli import main
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
-
-import toys
 
 Recbench = Callable[..., Result]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from recbench import catalog as catalog_module
 from recbench.catalog import Entry, RemoteFile, load_catalog, read_catalog
 from recbench.errors import UsageError

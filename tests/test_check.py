@@ -2,12 +2,12 @@ import json
 from dataclasses import replace
 
 import pytest
+
+import toys
 from recbench import published
 from recbench.check import check, judge, view, why_not
 from recbench.models.base import Context
 from recbench.published import Published
-
-import toys
 
 ROW = Published(
     paper="toy", table="1", dataset="toy", protocol="strong", model="ease", metric="ndcg@10",

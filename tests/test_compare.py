@@ -1,6 +1,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
+
 from recbench.compare import (
     bootstrap_interval,
     compare,
@@ -10,8 +12,6 @@ from recbench.compare import (
 )
 from recbench.errors import DataError, UsageError
 from recbench.results import Campaign
-from scipy import stats
-
 from toys import trial
 
 

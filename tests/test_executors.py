@@ -3,7 +3,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from recbench.executors import InProcess, Parcel, Processes, work_on
+
+import toys
+from recbench.errors import UsageError
+from recbench.executors import Dask, InProcess, Parcel, Processes, work_on
 from recbench.metrics import parse_metric
 from recbench.models import lae
 from recbench.plan import Plan
@@ -12,8 +15,6 @@ from recbench.results import Campaign
 from recbench.run import Runner
 from recbench.splits.strong import Strong
 from recbench.work import Worker
-
-import toys
 
 GRID = (*(lae.Ease(l2=value) for value in (0.1, 1.0, 10.0, 100.0)), lae.Edlae())
 
@@ -104,3 +105,40 @@ def test_claims_of_a_dead_process_are_free(tmp_path):
     held = campaign.claim("step")
     assert held is not None
     held.release()
+
+
+@pytest.fixture
+def cluster():
+    """A Dask cluster of two worker processes on loopback."""
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
+    made = worker(*GRID)
+    Runner(made, Campaign(tmp_path / "one"), InProcess(made)).run()
+    executor = Dask(Parcel.of(made), cluster.scheduler_address)
+    second = Runner(made, Campaign(tmp_path / "two"), executor)
+    records, record = [], second._record
+
+    def kill_one(outcome) -> None:
+        if not records:
+            next(iter(cluster.workers.values())).process.process.kill()
+        records.append(outcome)
+        record(outcome)
+
+    second._record = kill_one  # type: ignore[method-assign]
+    second.run()
+    assert len(records) >= len(GRID)
+    assert table(tmp_path / "one") == table(tmp_path / "two")
+
+
+def test_a_scheduler_that_is_not_there_is_one_sentence():
+    pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+        Dask(Parcel.of(worker(lae.Ease())), "tcp://127.0.0.1:9", timeout="1s")

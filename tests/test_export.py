@@ -1,13 +1,13 @@
 import pandas as pd
 import pytest
+
+import toys
 from recbench.errors import DataError
 from recbench.export import export
 from recbench.readers.adjacency import read
 from recbench.readers.archive import Limits
 from recbench.splits.strong import Strong
 from recbench.splits.weak import Weak
-
-import toys
 
 
 def pairs(matrix, users, items, data) -> set[tuple[str, int]]:

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 import requests
+
+from loopback import Answer, Loopback
 from recbench.catalog import Entry, RemoteFile, Terms
 from recbench.errors import DataError, UsageError
 from recbench.fetch import fetch, home_folder, plan, raw_folder
 from recbench.stored import Part
 from recbench.transfer import Policy, Session, Unusable
-
-from loopback import Answer, Loopback
 
 CONTENT = random.Random(1).randbytes(300_000)
 OTHER = random.Random(2).randbytes(300_000)

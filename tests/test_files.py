@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import pytest
+
 from recbench.files import atomic_path, clear_leftovers
 
 

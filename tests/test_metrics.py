@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse, stats
+
 from recbench import metrics
 from recbench.errors import RecbenchError, UsageError
 from recbench.metrics import MAX_K, MetricSpec, Ranking, build_ranking, ideal_dcg, parse_metric
 from recbench.registry import METRICS
-from scipy import sparse, stats
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -296,10 +297,10 @@ def test_target_columns_need_not_be_sorted():
 
 def test_a_constant_scorer_has_recommended_nothing():
     lists, targets = [[0, 1, 2], [0, 1, 2]], [{0, 1, 2}, {0, 1, 2}]
-    constant = np.array([True, False])
-    ranking = ranking_of(lists, targets, 3, [5, 5, 9], constant=constant)
-    assert ranking.items.tolist() == [[-1, -1, -1], [0, 1, 2]]
-    assert not ranking.hits[0].any()
+    ranking = ranking_of(lists, targets, 3, [5, 5, 9], tied=np.array([3, 2]))
+    assert ranking.items_at(2).tolist() == [[-1, -1], [0, 1]]
+    assert not ranking.hits_at(2)[0].any()
+    assert ranking.items_at(1).tolist() == [[-1], [-1]]
     for name in ACCURACY + OF_LISTS:
         assert value(name, ranking, 2)[0] == 0.0, name
         assert value(name, ranking, 2)[1] > 0.0, name
@@ -308,7 +309,7 @@ def test_a_constant_scorer_has_recommended_nothing():
 def test_building_leaves_its_arguments_alone():
     items = np.array([[0, 1]], dtype=np.int32)
     target = sparse.csr_array(np.array([[1.0, 0.0]], dtype=np.float32))
-    build_ranking(items, target, np.ones(2, dtype=np.int64), 1, constant=np.array([True]))
+    build_ranking(items, target, np.ones(2, dtype=np.int64), 1, tied=np.array([2]))
     assert items.tolist() == [[0, 1]]
     assert target.toarray().tolist() == [[1.0, 0.0]]
 

@@ -4,10 +4,10 @@ from dataclasses import asdict, replace
 from html.parser import HTMLParser
 
 import pytest
+
 from recbench.charts import Axis, heat, lines
 from recbench.page import page
 from recbench.results import Campaign
-
 from toys import trial
 
 VOID = {"meta"}

@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 
 import pytest
+
 from recbench.errors import UsageError
 from recbench.registry import (
     Described,

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pandas as pd
 import pyarrow as pa
 import pytest
+
 from recbench.errors import DataError
 from recbench.results import Campaign, selected, table
-
 from toys import ROW, trial
 
 

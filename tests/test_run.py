@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import toys
 from recbench.errors import UsageError
 from recbench.metrics import parse_metric
 from recbench.models import lae
@@ -16,8 +18,6 @@ from recbench.run import Runner
 from recbench.split import Part
 from recbench.splits.strong import Strong
 from recbench.work import Worker
-
-import toys
 
 METRICS = [parse_metric("ndcg@10"), parse_metric("recall@5")]
 
@@ -191,6 +191,11 @@ def test_a_model_without_randomness_is_run_once_for_all_seeds():
 def test_selecting_by_a_metric_that_is_not_computed_is_refused():
     with pytest.raises(UsageError, match="--select hit@1"):
         plan(GRID[0], select="hit@1")
+
+
+def test_selecting_by_a_metric_that_only_describes_is_refused():
+    with pytest.raises(UsageError, match="describes lists"):
+        plan(GRID[0], metrics=[*METRICS, parse_metric("gini@5")], select="gini@5")
 
 
 def test_a_split_that_returns_validation_to_training_refits(tmp_path):

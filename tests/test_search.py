@@ -3,6 +3,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from recbench.errors import UsageError
 from recbench.models.lae import DeqlL2
 from recbench.registry import MODELS, Param, params_of

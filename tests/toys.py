@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+
 from recbench.data import Dataset
 from recbench.results import Row
 
@@ -41,7 +42,7 @@ from recbench.registry import METRICS
 @METRICS.register("first")
 def first(ranking, k):
     """Whether the very first item is a hit, whatever k."""
-    return ranking.hits[:, 0].astype(float)
+    return ranking.hits_at(1)[:, 0].astype(float)
 '''
 
 FAILING = '''

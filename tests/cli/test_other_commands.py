@@ -3,10 +3,10 @@ import subprocess
 import sys
 
 import pytest
-from recbench.cli import COMMANDS
-from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
 import toys
+from recbench.cli import COMMANDS
+from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
 
 def test_help_lists_every_command_with_the_line_it_starts_with(recbench):

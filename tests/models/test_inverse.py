@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from recbench.contract import example
 from recbench.errors import RecbenchError, Refused
 from recbench.models.base import Context

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize, sparse
+
 from recbench.contract import example
 from recbench.errors import RecbenchError, UsageError
 from recbench.models import lae
 from recbench.models.base import Context
 from recbench.search import models_from
-from scipy import optimize, sparse
 
 TIGHT = {"rtol": 1e-10, "atol": 1e-10}
 LOSSES = st.fixed_dictionaries({

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
+from scipy import sparse
+
 from recbench.data import Dataset, ids_from
 from recbench.errors import DataError
 from recbench.split import Part, Split
 from recbench.splits.base import SplitRule
-from scipy import sparse
 
 Raw = list[tuple[Any, Any, int]]
 """Rows of a raw file: user, item and time."""

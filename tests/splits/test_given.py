@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from split_toys import applied, check_split, dataset_of, pairs_of, random_raw, raws, same_split
+
 from recbench.data import PARTS, Dataset, ids_from
 from recbench.errors import DataError, UsageError
 from recbench.splits.given import Given
-from split_toys import applied, check_split, dataset_of, pairs_of, random_raw, raws, same_split
 
 GOWALLA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "gowalla"
 TRAIN, VALID, TEST = range(3)

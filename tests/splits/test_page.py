@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from split_toys import check_split, dataset_of, random_raw
+
 from recbench.registry import SPLITS, load_plugin
 from recbench.splits.given import Given
 from recbench.splits.strong import Strong
 from recbench.splits.user_ratio import UserRatio
 from recbench.splits.weak import Weak
-from split_toys import check_split, dataset_of, random_raw
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "splits.md").read_text(encoding="utf-8")
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from recbench.splits.rows import by_user, deal, first_seen, offsets, pick, shuffle_users
 
 INDICES = st.lists(st.integers(0, 9), max_size=60).map(lambda v: np.array(v, dtype=np.int32))

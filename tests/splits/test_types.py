@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from split_toys import dataset_of, random_raw
+
 from recbench.splits.given import Given
 from recbench.splits.weak import Weak
-from split_toys import dataset_of, random_raw
 
 
 @pytest.fixture

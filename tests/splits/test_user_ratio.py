@@ -5,9 +5,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recbench.data import Dataset
-from recbench.errors import DataError, UsageError
-from recbench.splits.user_ratio import UserRatio
 from split_toys import (
     applied,
     check_split,
@@ -18,6 +15,10 @@ from split_toys import (
     raws,
     same_split,
 )
+
+from recbench.data import Dataset
+from recbench.errors import DataError, UsageError
+from recbench.splits.user_ratio import UserRatio
 
 
 def literal(raw, timed, ratios, seed):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recbench.errors import DataError, UsageError
-from recbench.splits.weak import Weak
 from split_toys import (
     applied,
     check_split,
@@ -18,6 +16,9 @@ from split_toys import (
     raws,
     same_split,
 )
+
+from recbench.errors import DataError, UsageError
+from recbench.splits.weak import Weak
 
 
 def numbered(split):
