@@ -27,7 +27,7 @@ LAYERS = [
     {"plan", "work", "executors", "run"},
     {"published"},
     {"report", "compare", "charts", "page"},
-    {"check"},
+    {"check", "serving"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
