@@ -55,8 +55,8 @@ class Interactions:
         for column in ("user", "item"):
             if column not in names:
                 raise DataError(f"no column '{column}' among {', '.join(names) or 'none'}")
-            if self.table[column].null_count:
-                raise DataError(f"{self.table[column].null_count} rows have no {column} id")
+            if missing := _missing(self.table[column]):
+                raise DataError(f"{missing} rows have no {column} id")
             if not _is_id(self.table[column].type):
                 raise DataError(
                     f"{column} ids must be integers or text, not {self.table[column].type}"
@@ -65,9 +65,18 @@ class Interactions:
         for column, kind in wanted.items():
             if column in names and self.table[column].type != kind:
                 raise DataError(f"column '{column}' must be {kind}, not {self.table[column].type}")
+            if column in ("time", "part") and column in names and _missing(self.table[column]):
+                raise DataError(f"{_missing(self.table[column])} rows have no {column}")
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+
+def _missing(column: pa.ChunkedArray) -> int:
+    """Count what is missing, also where a dictionary holds a null."""
+    if pa.types.is_dictionary(column.type) and any(c.dictionary.null_count for c in column.chunks):
+        return int(pc.sum(pc.is_null(column.cast(column.type.value_type))).as_py())
+    return int(column.null_count)
 
 
 def _is_id(kind: pa.DataType) -> bool:
@@ -130,6 +139,15 @@ class Dataset:
         parts = [(PARTS[code], self.part == code) for code in np.unique(self.part)]
         text = "".join(f"{name} {self._content_hash(rows)}\n" for name, rows in parts)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def rows_digest(self) -> str:
+        """SHA-256 of the rows as they stand: unlike the fingerprint, order and times count."""
+        digest = hashlib.sha256()
+        for column in (self.user, self.item, self.time, self.part):
+            if column is not None:
+                digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
 
     def part_fingerprint(self, part: str) -> str:
         """The content hash of one distributed part."""

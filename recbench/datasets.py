@@ -74,6 +74,8 @@ def state_of(entry: Entry, home: Path) -> str:
 
 def prepare_entry(entry: Entry, access: Access) -> Dataset:
     """Fetch, read, prepare, check and keep a dataset of the catalogue."""
+    if entry.terms.text:
+        access.announce(f"{entry.name}: {entry.terms.text}")
     paths = fetch(entry, access.home, **access.fetching)
     access.announce(f"reading {entry.name}")
     dataset = prepare(
@@ -81,6 +83,7 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
         entry.recipe,
         entry.name,
         {
+            "split": entry.split,
             "reader": entry.reader,
             "files": [path.name for path in paths],
             "revision": entry.revision,

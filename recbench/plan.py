@@ -63,6 +63,8 @@ class Plan:
 
     def _id(self, model: Model, seed: int) -> str:
         data = f"{self.dataset.name} {self.dataset.fingerprint}"
+        if self.rule.ordered:
+            data += f" {self.dataset.rows_digest}"
         rule = f"{self.rule.text}@{self.rule.revision}"
         return trial_id(data, rule, f"{model.text}@{model.revision}", str(seed), self.dtype)
 

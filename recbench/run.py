@@ -68,7 +68,10 @@ class Runner:
     def run(self) -> list[Row]:
         """Run what is missing; return the rows of this plan, finished earlier or now."""
         if self._missing(self.plan.trials, *self.plan.parts):
-            self.worker.split  # noqa: B018 - a split that cannot be made leaves no folder behind
+            # Made before the folder: a split that cannot be made leaves nothing behind.
+            for words, count in self.worker.split.notes.items():
+                if count:
+                    self.announce(f"{count:,} {words}")
         self.campaign.create()
         self._describe("running")
         ended = "interrupted"

@@ -31,6 +31,8 @@ class SplitRule(Described, ABC):
     """
 
     cite: ClassVar[str] = ""
+    ordered: ClassVar[bool] = False
+    """Whether the order of a dataset's rows, or their times, decide who gets what."""
 
     @abstractmethod
     def apply(self, data: Dataset) -> Split:

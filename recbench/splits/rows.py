@@ -40,7 +40,7 @@ def offsets(counts: Counts) -> Counts:
 
 
 def share(ratio: float, counts: Counts) -> Counts:
-    """A part of each count, rounded down, but not past a whole number: 0.7 of 10 is 7."""
+    """A part of each count, rounded down, but not past a whole number: 0.29 of 100 is 29."""
     return np.floor(ratio * counts.astype(np.float64) + 1e-9).astype(np.int64)
 
 
@@ -80,5 +80,9 @@ def _rows_of_ones(items: Indices, counts: Counts, n_items: int) -> sparse.csr_ar
 
 
 def pick(matrix: sparse.csr_array, rows: Indices) -> sparse.csr_array:
-    """Take some rows, in ascending order; all of them costs nothing."""
-    return matrix if len(rows) == matrix.shape[0] else matrix[rows]
+    """Take some rows of a matrix of ones, in ascending order; all of them costs nothing."""
+    if len(rows) == matrix.shape[0]:
+        return matrix
+    picked = matrix[rows]
+    ones = matrix.data[: picked.nnz]  # shared: they would be half of what a part weighs
+    return sparse.csr_array((ones, picked.indices, picked.indptr), shape=picked.shape)

@@ -25,6 +25,7 @@ class Strong(SplitRule):
     """Train on some users; show part of the items of others and ask for the rest."""
 
     cite: ClassVar[str] = "Liang, Krishnan, Hoffman and Jebara, WWW 2018"
+    ordered: ClassVar[bool] = True
 
     heldout: int = param(
         0, low=0, help="users held out for validation, and again for test; 0: a tenth, up to 10000"

@@ -31,6 +31,7 @@ class UserRatio(SplitRule):
     """Hold out a random fraction of each user's rows, one at least where there are three."""
 
     cite: ClassVar[str] = "RecStudio, Lian et al., SIGIR 2023"
+    ordered: ClassVar[bool] = True
 
     ratio_valid: float = fraction(0.1, "fraction of each user's items for validation")
     ratio_test: float = fraction(0.1, "fraction of each user's items for test")

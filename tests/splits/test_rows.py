@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbench.splits.rows import by_user, deal, first_seen, offsets, pick, shuffle_users
+from recbench.splits.rows import by_user, deal, first_seen, offsets, pick, share, shuffle_users
 
 INDICES = st.lists(st.integers(0, 9), max_size=60).map(lambda v: np.array(v, dtype=np.int32))
 
@@ -42,6 +42,10 @@ def test_the_head_of_a_shuffle_is_a_choice(m, size):
     shuffle_users(values, np.array([m]), 98765)
     drawn = np.random.RandomState(98765).choice(m, size=size, replace=False)
     assert values[:size].tolist() == drawn.tolist()
+
+
+def test_a_share_is_not_spoilt_by_rounding_errors():
+    assert share(0.29, np.array([0, 1, 99, 100])).tolist() == [0, 0, 28, 29]
 
 
 def test_deal_cuts_each_slice_and_sorts_the_pieces():

@@ -75,9 +75,8 @@ def pairs(matrix, numbers):
     return sorted(zip(numbers[coo.row].tolist(), coo.col.tolist(), strict=True))
 
 
-@settings(max_examples=60, deadline=None)
-@given(raws(), st.integers(1, 5), st.sampled_from([(0.2, 5), (0.5, 3), (0.1, 1), (0.9, 8)]))
-def test_every_number_is_that_of_the_literal_protocol(raw, heldout, rule):
+def check_literally(raw, heldout, rule):
+    """Every number of a split is that of the literal protocol, or both have nobody to ask."""
     data = dataset_of(raw)
     expected = literal(raw, heldout, *rule)
     if not all(expected[f"{stage}_te"] for stage in STAGES):
@@ -95,6 +94,18 @@ def test_every_number_is_that_of_the_literal_protocol(raw, heldout, rule):
         assert pairs(part.target, position[part.users]) == sorted(expected[f"{stage}_te"])
         assert pairs(part.history, position[part.users]) == sorted(shown)
         assert split.notes[f"{stage} users without an item to find"] == heldout - len(finding)
+
+
+@settings(max_examples=40, deadline=None)
+@given(raws(), st.integers(1, 5), st.sampled_from([(0.2, 5), (0.5, 3), (0.1, 1), (0.9, 8)]))
+def test_random_data_are_divided_by_the_letter(raw, heldout, rule):
+    check_literally(raw, heldout, rule)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_many_users_with_too_few_rows_are_divided_by_the_letter(seed):
+    raw = random_raw(seed, users=60, items=16, density=0.3, text=seed % 2 == 0)
+    check_literally(raw, heldout=20, rule=(0.2, 5))
 
 
 @settings(max_examples=30, deadline=None)

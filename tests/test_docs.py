@@ -1,0 +1,75 @@
+"""What the documentation shows must run, and what it links to must exist."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recbench.contract import check_model
+from recbench.registry import MODELS, load_plugin
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def shown_commands() -> list[str]:
+    """The commands of the README's "Use it", without the remarks beside them."""
+    (shown,) = [text for text in blocks(ROOT / "README.md", "text") if "recbench list" in text]
+    return [re.split(r"\s{3,}", line)[0] for line in shown.splitlines()]
+
+
+def test_the_command_line_page_is_what_the_commands_say():
+    script = ROOT / "scripts" / "make_cli_docs.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_sets_up_a_fresh_machine_with_two_commands():
+    commands = [line for text in blocks(ROOT / "README.md", "sh") for line in text.splitlines()]
+    assert len(commands) == 2
+    assert all(command.startswith("python3 -m venv .venv && ") for command in commands)
+    assert commands[0].endswith(".venv/bin/recbench run --model deql-l2 --grid b=0.1:2.0")
+
+
+@pytest.mark.parametrize("command", shown_commands())
+def test_every_command_of_the_readme_runs(command, recbench, folder):
+    rows = [f"u{user},i{item},{(user * item) % 5 + 1}" for user in range(60) for item in range(15)]
+    (folder / "my.csv").write_text("\n".join(["u,i,stars", *rows]))
+    words = shlex.split(command.replace("gowalla", "debian"))[1:]
+    if words[0] in ("compare", "report"):
+        assert recbench("run", "-q", "-m", "ease", "-m", "edlae").exit_code == 0
+    result = recbench(*words)
+    assert result.exit_code == 0, result.output
+
+
+def test_the_model_of_the_guide_passes_the_contract(tmp_path, folder):
+    (code, *_) = blocks(ROOT / "docs" / "adding-a-model.md", "python")
+    path = tmp_path / "rarity.py"
+    path.write_text(code)
+    load_plugin(path)
+    problems = [outcome for outcome in check_model(MODELS.get("rarity")()) if outcome.problem]
+    assert not problems
+
+
+def test_the_readme_prints_what_the_command_prints(recbench):
+    """The numbers shown are those of the committed code; times differ."""
+    shown = blocks(ROOT / "README.md", "text")[0]
+    result = recbench("run", "--model", "deql-l2", "--grid", "b=0.1:2.0", "--format", "md")
+    for line in shown.splitlines():
+        numbers = re.findall(r"0\.\d{4}", line)
+        if numbers:
+            assert " | ".join(numbers) in result.stdout.replace("**", ""), line
