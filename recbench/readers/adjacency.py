@@ -7,6 +7,7 @@ number of the line, from 0, as in citeulike-a. A line without items is a user wi
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from recbench.readers.cells import CellError
 from recbench.readers.columns import NO_ID, Rows
 from recbench.readers.lines import Block, ahead, blocks
 from recbench.readers.options import listed, parts_option
+from recbench.readers.streams import shown
 from recbench.registry import READERS, Described, make, param
 
 Counts = npt.NDArray[np.int64]
@@ -29,11 +31,10 @@ ONE_A_LINE = bytes.maketrans(b" \t", b"\n\n")
 class Adjacency(Described):
     """Options of the reader, beside `parts`."""
 
+    name: ClassVar[str] = "adjacency"
+
     count_first: bool = param(False, help="lines begin with a count; users are numbered by line")
     member: str | None = param(None, help="path or glob of the file in an archive")
-
-
-Adjacency.name = "adjacency"
 
 
 @READERS.register("adjacency")
@@ -99,5 +100,5 @@ def _check_counts(block: Block, heads: pa.Array, filled: Counts, follow: Counts)
     right = np.array([str(count) for count in follow.tolist()]) == heads.to_numpy(False)
     if not right.all():
         bad = int(np.flatnonzero(~right)[0])
-        text = f"says '{heads[bad]}' items and has {follow[bad]:,}"
+        text = f"says '{shown(str(heads[bad]))}' items and has {follow[bad]:,}"
         raise block.error(text, int(filled[bad]))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from recbench.data import Interactions
 from recbench.readers.archive import LIMITS, Limits
@@ -17,10 +18,9 @@ KEYS = {"user": "reviewerID", "item": "asin", "value": "overall", "time": "unixR
 class AmazonJson(Described):
     """Options of the reader."""
 
+    name: ClassVar[str] = "amazon-json"
+
     member: str | None = param(None, help="path or glob of the file in an archive")
-
-
-AmazonJson.name = "amazon-json"
 
 
 @READERS.register("amazon-json")

@@ -21,13 +21,14 @@ from recbench.readers.streams import (
     Joined,
     Stream,
     read_full,
+    shown,
 )
 
 FOREIGN = {
     b"7z\xbc\xaf\x27\x1c": "7-Zip",
     b"Rar!\x1a\x07": "RAR",
     b"\xfd7zXZ\0": "xz",
-    b"BZh": "bzip2",
+    b"BZh91AY&SY": "bzip2",
     b"\x28\xb5\x2f\xfd": "Zstandard",
     b"\x04\x22\x4d\x18": "LZ4",
     b"PK\x03\x04": "zip",  # inside another archive: it is read from its end, which a stream lacks
@@ -69,7 +70,7 @@ class Member:
     def error(self, text: str, line: int | None = None) -> DataError:
         """Build the error that names this file and, where known, a line of it."""
         where = f"{self.label}, line {line:,}: " if line else f"{self.label} "
-        return DataError("".join(mark if mark.isprintable() else "?" for mark in where + text))
+        return DataError(where + text)
 
 
 def members(path: Path, limits: Limits, wanted: Wanted) -> Iterator[Member]:
@@ -116,9 +117,9 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
     return [(file, False) for file in sorted(path.rglob("*")) if file.is_file()]
 
 
-def _listing(names: list[str], shown: int = 8) -> str:
-    listed = ", ".join(f"'{name[:80]}'" for name in names[:shown]) or "no files"
-    return f"{listed} and {len(names) - shown:,} more" if len(names) > shown else listed
+def _listing(names: list[str], most: int = 8) -> str:
+    listed = ", ".join(f"'{shown(name)}'" for name in names[:most]) or "no files"
+    return f"{listed} and {len(names) - most:,} more" if len(names) > most else listed
 
 
 @dataclass
@@ -171,7 +172,7 @@ class _Walk:
     def _entry(self, container: str, entry: Entry, depth: int) -> Iterator[Member]:
         """Go on into one entry of an archive, if it is a file and a safe one."""
         _check_name(container, entry.name)
-        label = f"{container}: {entry.name}"
+        label = f"{container}: {shown(entry.name)}"
         if not entry.kind:
             yield from self._descend(Member(label, entry.name, entry.stream), False, depth + 1)
         elif entry.kind != FOLDER and self._is_wanted(entry.name):
@@ -201,4 +202,4 @@ class _Walk:
 def _check_name(container: str, name: str) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or name[1:2] == ":":
-        raise DataError(f"{container} holds '{name}', a name that points outside the archive")
+        raise DataError(f"{container} holds '{shown(name)}', which points outside the archive")

@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from recbench.readers.streams import shown
+
 Parser = Callable[[pa.Array], pa.Array]
 
 
@@ -111,7 +113,7 @@ def parsed(cells: pa.Array, parsers: Sequence[Parser], wrong: str) -> tuple[pa.A
         if result is not None:
             return result, parse
     row = max(first_failure(parse, trimmed) for parse in parsers)
-    raise CellError(row, wrong.format(str(cells[row])[:40]))
+    raise CellError(row, wrong.format(shown(str(cells[row]))))
 
 
 def _attempt(parse: Parser, cells: pa.Array) -> pa.Array | None:

@@ -19,6 +19,7 @@ from recbench.data import Interactions
 from recbench.errors import DataError
 from recbench.readers import cells
 from recbench.readers.cells import CellError
+from recbench.readers.streams import shown
 
 NO_ID = ("", "nan", "NaN", "null", "NULL")
 """How programs that write delimited text say that there is no id."""
@@ -46,6 +47,8 @@ class IdColumn:
     def append(self, ids: pa.Array) -> None:
         """Add the ids of one block, as integers or as text."""
         cells.refuse_null(ids, f"there is no {self._role} id")
+        if pa.types.is_dictionary(ids.type):
+            ids = _used(ids)
         integers = None if self._is_text else _integers(ids)
         if integers is not None:
             self._chunks.append(integers)
@@ -60,7 +63,9 @@ class IdColumn:
         absent = pc.is_in(words, value_set=self._missing).take(ids.indices)
         if pc.any(absent).as_py():
             row = cells.first(absent)
-            raise CellError(row, f"the {self._role} id is '{ids[row]}'; leave such rows out")
+            raise CellError(
+                row, f"the {self._role} id is '{shown(str(ids[row]))}'; leave such rows out"
+            )
         self._chunks.append(ids)
         self._held += ids.dictionary.nbytes
         if self._held > self._budget:
@@ -214,8 +219,13 @@ def _integers(ids: pa.Array) -> pa.Array | None:
 
 def _encoded(ids: pa.Array) -> pa.DictionaryArray:
     """Store each distinct text once; most ids of a block come many times."""
-    if not pa.types.is_dictionary(ids.type):
-        return ids.cast(pa.string()).dictionary_encode()
+    if pa.types.is_dictionary(ids.type):
+        return ids
+    return ids.cast(pa.string()).dictionary_encode()
+
+
+def _used(ids: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Leave the words out of a dictionary that no row of this block has."""
     used, indices = np.unique(ids.indices.to_numpy(), return_inverse=True)
     words = ids.dictionary.take(pa.array(used)).cast(pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32)), words)

@@ -4,10 +4,11 @@ Also the reader for a user's own file, so every way such a file can be wrong is 
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from pyarrow import csv
@@ -15,16 +16,22 @@ from pyarrow import csv
 from recbench.data import Interactions
 from recbench.errors import DataError
 from recbench.readers.archive import LIMITS, Limits, Member, chosen, members
-from recbench.readers.cells import CellError
+from recbench.readers.cells import CellError, first_failure
 from recbench.readers.columns import NO_ID, UNITS, Rows
 from recbench.readers.header import STAND_IN, Dialect, Layout, find_layout
 from recbench.readers.lines import Block, ahead, blocks, end_of_lines, end_of_quoted_lines
 from recbench.readers.options import columns_option, listed, parts_option
+from recbench.readers.streams import shown
 from recbench.registry import READERS, Described, make, param
 
 WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ","}
 BY_SUFFIX = {".tsv": "\t", ".tab": "\t"}
 TYPES = {"user": pa.string(), "item": pa.string(), "value": pa.float64(), "time": pa.int64()}
+OPEN_QUOTE = (
+    "a quoted cell does not end on its line; pass multiline=true if cells may hold line ends, "
+    "quote=false if quotes are plain characters"
+)
+AS_TEXT = dict.fromkeys(TYPES, pa.string())
 READ_AT_ONCE = 1 << 20
 """Bytes one core parses at a time; a longer line makes Arrow ask for more."""
 
@@ -32,6 +39,8 @@ READ_AT_ONCE = 1 << 20
 @dataclass(frozen=True)
 class Delimited(Described):
     """Options of the reader, beside `columns` and `parts`."""
+
+    name: ClassVar[str] = "delimited"
 
     delimiter: str | None = param(None, help="what stands between cells; tab for .tsv, else comma")
     header: str = param("auto", choices=("auto", "yes", "no"), help="whether names come first")
@@ -47,9 +56,6 @@ class Delimited(Described):
         if delimiter is None:
             delimiter = BY_SUFFIX.get(Path(name).suffix.lower(), ",")
         return Dialect(WORDS.get(delimiter, delimiter), self.quote)
-
-
-Delimited.name = "delimited"
 
 
 @READERS.register("delimited")
@@ -106,7 +112,9 @@ class _File:
                 self._member, lines, self._dialect, self._columns, self._settings.header
             )
         except pa.ArrowInvalid as error:
-            raise self._member.error(f"has a first line that cannot be split: {error}") from None
+            raise self._member.error(
+                f"has a first line that cannot be split: {shown(str(error))}"
+            ) from None
         if not layout.has_header:
             return layout, first
         cut = first.text.index(lines[0]) + len(lines[0]) + 1
@@ -114,14 +122,15 @@ class _File:
 
     def _first_rows(self, text: bytes) -> Iterator[bytes]:
         """Yield rows as they stand in the file, from the first."""
-        row = b""
+        row: list[bytes] = []
+        quotes = 0
         for line in io.BytesIO(text):
-            row += line
-            if self._settings.multiline and row.count(b'"') % 2:
-                continue
-            if row.strip():
-                yield row.rstrip(b"\n")
-            row = b""
+            row.append(line)
+            quotes += line.count(b'"') if self._settings.multiline else 0
+            if quotes % 2 == 0:
+                if joined := b"".join(row).strip(b"\n"):
+                    yield joined
+                row.clear()
 
     def _table(self, block: Block, layout: Layout) -> pa.Table:
         """Parse a block as typed columns, or as text where that fails, to see why."""
@@ -134,52 +143,48 @@ class _File:
             table = self._as_text(block, text, layout)
         swallowed = table.num_rows != block.lines and table.num_rows != _filled(block)
         if swallowed and not self._settings.multiline:
-            raise block.error(
-                "here or below a quoted cell does not end on its line; pass multiline=true if "
-                "cells may hold line ends, quote=false if quotes are plain characters"
-            )
+            raise block.error(f"here or below {OPEN_QUOTE}")
         return table
 
     def _as_text(self, block: Block, text: bytes, layout: Layout) -> pa.Table:
-        """Parse a block on one core, noting the first row that is not like the others."""
-        bad: list[csv.InvalidRow] = []
+        """Parse a block as text, or find the first row that is not like the others."""
         self._types["time"] = pa.string()  # if this block has dates, so has the next
-
-        def note(row: csv.InvalidRow) -> str:
-            bad.append(row)
-            return "error"
-
         try:
-            return self._parse(text, layout, dict.fromkeys(TYPES, pa.string()), len(text) + 1, note)
+            return self._parse(text, layout, AS_TEXT, len(text) + 1)
         except pa.ArrowInvalid as error:
-            raise self._explained(block, bad, error) from None
+            raise self._explained(block, text, layout, error) from None
 
     def _parse(
-        self,
-        text: bytes,
-        layout: Layout,
-        types: Mapping[str, pa.DataType],
-        at_once: int,
-        note: Callable[[csv.InvalidRow], str] | None = None,
+        self, text: bytes, layout: Layout, types: Mapping[str, pa.DataType], at_once: int
     ) -> pa.Table:
         names = [f"_{number}" for number in range(layout.width)]
         for role, position in layout.positions.items():
             names[position] = role
         return csv.read_csv(
             pa.BufferReader(text),
-            csv.ReadOptions(column_names=names, block_size=at_once, use_threads=note is None),
-            self._dialect.parse_options(self._settings.multiline, invalid_row_handler=note),
+            csv.ReadOptions(column_names=names, block_size=at_once),
+            self._dialect.parse_options(self._settings.multiline),
             csv.ConvertOptions(
                 include_columns=list(layout.positions), column_types=types, null_values=[]
             ),
         )
 
-    def _explained(self, block: Block, bad: list[csv.InvalidRow], error: Exception) -> DataError:
-        if bad:
-            found, expected = bad[0].actual_columns, bad[0].expected_columns
-            return self._row_error(
-                block, f"{expected} cells expected, {found} found", bad[0].number - 1
-            )
+    def _explained(self, block: Block, text: bytes, layout: Layout, error: Exception) -> DataError:
+        """Say what is wrong with a block: most often a row of another length, or no UTF-8."""
+
+        def parse(some: list[bytes]) -> pa.Table:
+            joined = b"\n".join(some) + b"\n"
+            return self._parse(joined, layout, AS_TEXT, len(joined))
+
+        if not self._settings.multiline:
+            lines = [line for line in text.split(b"\n") if line]
+            row = first_failure(parse, lines)
+            try:
+                found = len(self._dialect.split(lines[row]))
+            except pa.ArrowInvalid:
+                return self._row_error(block, OPEN_QUOTE, row)
+            if found != layout.width:
+                return self._row_error(block, f"{layout.width} cells expected, {found} found", row)
         return block.parse_error(error, "; pass encoding=latin-1 if it is that")
 
     def _row_error(self, block: Block, text: str, row: int) -> DataError:

@@ -10,6 +10,7 @@ from pyarrow import csv
 from recbench.errors import UsageError
 from recbench.readers.archive import Member
 from recbench.readers.options import NEEDED, ROLES
+from recbench.readers.streams import shown
 
 LIKELY = ("::", "\t", ";", "|", ",", " ")
 """Delimiters to suggest, the most telling first."""
@@ -35,13 +36,12 @@ class Dialect:
         """Whether the delimiter is replaced by one byte before Arrow sees it."""
         return len(self.delimiter.encode()) > 1
 
-    def parse_options(self, multiline: bool = False, **more: object) -> csv.ParseOptions:
+    def parse_options(self, multiline: bool) -> csv.ParseOptions:
         """Say the same to Arrow."""
         return csv.ParseOptions(
             delimiter=STAND_IN if self.stands_in else self.delimiter,
             quote_char='"' if self.quote else False,
             newlines_in_values=multiline,
-            **more,
         )
 
     def prepare(self, text: bytes) -> bytes:
@@ -49,14 +49,18 @@ class Dialect:
         return text.replace(self.delimiter.encode(), STAND_IN.encode()) if self.stands_in else text
 
     def cells(self, line: bytes) -> list[str]:
-        """Split one line; as the names of columns Arrow leaves its cells as they are."""
+        """Split one line of the file; as names of columns Arrow leaves its cells as they are."""
+        return self.split(self.prepare(line))
+
+    def split(self, line: bytes) -> list[str]:
+        """Split one line that is prepared."""
         try:
             line.decode()
         except UnicodeDecodeError:  # in a column that nobody asked for, perhaps
             line = line.decode("latin-1").encode()
-        source = pa.BufferReader(self.prepare(line) + b"\n")
-        wide = csv.ReadOptions(block_size=2 * len(line) + 1024)
-        names = csv.read_csv(source, wide, self.parse_options(multiline=True)).column_names
+        wide = csv.ReadOptions(block_size=len(line) + 2)
+        options = self.parse_options(multiline=True)
+        names = csv.read_csv(pa.BufferReader(line + b"\n"), wide, options).column_names
         return [str(name) for name in names]
 
 
@@ -115,7 +119,7 @@ def _one_column(line: bytes, cells: list[str], dialect: Dialect) -> str:
     text = line.decode("utf-8", "replace")
     likely = next((mark for mark in LIKELY if mark in text), None)
     if likely is None:
-        return f"has one column, '{cells[0][:40]}', where user and item are needed"
+        return f"has one column, '{shown(cells[0])}', where user and item are needed"
     word = {"\t": "tab", " ": "space"}.get(likely, likely)
     return f"has one column when split at {dialect.delimiter!r}; pass delimiter='{word}'"
 
@@ -136,8 +140,9 @@ def _position(member: Member, names: list[str], column: str) -> int:
         return int(column)
     lower = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(column.lower(), lower, n=1, cutoff=0.5)
-    hint = f"did you mean '{lower[close[0]]}'? " if close else ""
-    raise member.error(f"has no column '{column}'; {hint}it has {', '.join(names)}")
+    hint = f"did you mean '{shown(lower[close[0]])}'? " if close else ""
+    place = "; without a header, give positions from 0" if any(map(_is_number, names)) else ""
+    raise member.error(f"has no column '{column}'; {hint}it has {shown(', '.join(names))}{place}")
 
 
 def _by_place(member: Member, cells: list[str], columns: Mapping[str, str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from recbench.data import Interactions
 from recbench.readers.archive import LIMITS, Limits
@@ -16,11 +17,10 @@ from recbench.registry import READERS, Described, make, param
 class JsonLines(Described):
     """Options of the reader, beside `columns`."""
 
+    name: ClassVar[str] = "jsonl"
+
     member: str | None = param(None, help="path or glob of the file in an archive")
     time_unit: str = param("s", choices=UNITS, help="what dates become")
-
-
-JsonLines.name = "jsonl"
 
 
 @READERS.register("jsonl")

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from recbench.errors import DataError, UsageError
 from recbench.readers.archive import Limits, Member
-from recbench.readers.streams import read_full
+from recbench.readers.streams import read_full, shown
 
 T = TypeVar("T")
 BLOCK = 1 << 23
@@ -49,7 +49,7 @@ class Block:
         except UnicodeDecodeError as wrong:
             line = self.text.count(b"\n", 0, wrong.start)
             return self.error("this is not UTF-8 text" + advice, line)
-        return self.error(f"here or below, {reason}")
+        return self.error(f"here or below, {shown(str(reason))}")
 
     def row_error(self, text: str, row: int) -> DataError:
         """Build the error that names the line of a row: blank lines are not rows."""
@@ -139,7 +139,7 @@ def _transcode(member: Member, decoder: codecs.IncrementalDecoder, piece: bytes)
     try:
         return decoder.decode(piece, final=not piece).encode()
     except UnicodeError as error:
-        raise member.error(f"is not text in the encoding asked for: {error}") from None
+        raise member.error(f"is not text in the encoding asked for: {shown(str(error))}") from None
 
 
 def _checked(block: Block) -> Block:
@@ -156,8 +156,13 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
 
     Unpacking holds no lock, so one core unpacks while the others parse.
     """
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    pool = ThreadPoolExecutor(max_workers=1)
+    try:
         pending = pool.submit(next, items, None)
         while (item := pending.result()) is not None:
             pending = pool.submit(next, items, None)
             yield item
+    finally:
+        # After an error this runs whenever the generator is collected, in whatever thread that
+        # is: to wait for another thread there can wait for ever.
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from recbench.readers.archive import Limits, Member
 from recbench.readers.lines import BLOCK, ahead
-from recbench.readers.streams import read_full
+from recbench.readers.streams import read_full, shown
 
 CREATE = re.compile(rb"CREATE TABLE `(\w+)` \((.*?)\n\)", re.DOTALL)
 COLUMN = re.compile(rb"^\s*`(\w+)` ", re.MULTILINE)
@@ -55,7 +55,7 @@ class Dump:
 
         for name in (*numbers, *texts):
             if name not in self.columns:
-                columns = ", ".join(self.columns)
+                columns = shown(", ".join(self.columns))
                 raise self._member.error(f"has no column '{name}' in `{self.table}`: {columns}")
         kinds = {**dict.fromkeys(numbers, kernel.NUMBER), **dict.fromkeys(texts, kernel.TEXT)}
         wanted = np.array([kinds.get(name, kernel.UNUSED) for name in self.columns], dtype=np.int8)
@@ -64,7 +64,7 @@ class Dump:
             while status != kernel.DONE:
                 batch, status = self._scan(wanted)
                 if status == kernel.BAD:
-                    near = self._text[self._at : self._at + 40].decode("utf-8", "replace")
+                    near = shown(self._text[self._at : self._at + 60])
                     raise self._member.error(f"has something other than a row at '{near}'")
                 yield batch
                 if status == kernel.MORE and not self._more():

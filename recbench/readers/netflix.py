@@ -7,6 +7,7 @@ four files `combined_data_*.txt`. Rows come out by ascending movie, as in the fi
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from recbench.readers.cells import first_failure
 from recbench.readers.columns import Rows
 from recbench.readers.lines import BLOCK, Block, ahead, blocks
 from recbench.readers.options import listed
+from recbench.readers.streams import shown
 from recbench.registry import READERS, Described, make
 
 FILES = (matcher("mv_*.txt"), matcher("combined_data_*.txt"))
@@ -29,8 +31,7 @@ TYPES = {"user": pa.int32(), "value": pa.int8(), "time": pa.date32()}
 class Netflix(Described):
     """The reader has no options."""
 
-
-Netflix.name = "netflix"
+    name: ClassVar[str] = "netflix"
 
 
 @READERS.register("netflix")
@@ -40,7 +41,7 @@ def read(
     """Read the ratings from either layout, ordered by movie."""
     make(Netflix, options)
     rows = Rows()
-    for batch in _batches(_segments(ahead(_blocks(paths, limits)))):
+    for batch in ahead(_batches(_segments(_blocks(paths, limits)))):
         _append(batch, rows)
     return rows.finish(listed(paths))
 
@@ -76,7 +77,7 @@ def _segments(text: Iterable[Block]) -> Iterator[_Segment]:
             if movie is not None:
                 yield _Segment(movie, lines)
             elif lines.text.strip():
-                start = _shown(lines.text.strip().partition(b"\n")[0])
+                start = shown(lines.text.strip().partition(b"\n")[0])
                 raise lines.error(f"a header such as '1:' is expected before '{start}'")
 
 
@@ -102,7 +103,7 @@ def _headers(text: bytes) -> Iterator[tuple[int, int]]:
 
 def _movie(block: Block, digits: bytes, line: int) -> int:
     if not digits.isdigit() or len(digits) > 9:
-        raise block.member.error(f"'{_shown(digits)}' is no movie number", line)
+        raise block.member.error(f"'{shown(digits)}' is no movie number", line)
     return int(digits)
 
 
@@ -170,8 +171,4 @@ def _explained(batch: list[_Segment]) -> DataError:
     ]
     bad = first_failure(lambda some: _parse(b"".join(line + b"\n" for *_, line in some)), lines)
     member, number, line = lines[bad]
-    return member.error(f"expected 'user,rating,YYYY-MM-DD', not '{_shown(line)}'", number)
-
-
-def _shown(text: bytes) -> str:
-    return text[:40].decode("utf-8", "replace")
+    return member.error(f"expected 'user,rating,YYYY-MM-DD', not '{shown(line)}'", number)

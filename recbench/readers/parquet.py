@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from recbench.readers.archive import HARMLESS, LIMITS, Limits
 from recbench.readers.cells import CellError
 from recbench.readers.columns import UNITS, Rows
 from recbench.readers.options import NEEDED, columns_option, listed, parts_option
+from recbench.readers.streams import shown
 from recbench.registry import READERS, Described, make, param
 
 ROWS = 1 << 18
@@ -24,10 +26,9 @@ ROWS = 1 << 18
 class Parquet(Described):
     """Options of the reader, beside `columns` and `parts`."""
 
+    name: ClassVar[str] = "parquet"
+
     time_unit: str = param("s", choices=UNITS, help="what dates become")
-
-
-Parquet.name = "parquet"
 
 
 @READERS.register("parquet")
@@ -66,7 +67,7 @@ def _batches(path: Path, columns: Mapping[str, str], limits: Limits) -> Iterator
     except FileNotFoundError:
         raise DataError(f"{path} cannot be read: there is no such file") from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0][:120]
+        reason = shown(str(error))
         raise DataError(f"{path} cannot be read as Parquet: {reason}") from None
 
 
@@ -83,13 +84,15 @@ def _check_columns(path: Path, schema: pa.Schema, columns: Mapping[str, str]) ->
             raise DataError(f"{path} has several columns '{name}'")
         if name not in schema.names:
             close = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.5)
-            hint = f"did you mean '{close[0]}'? " if close else ""
+            hint = f"did you mean '{shown(close[0])}'? " if close else ""
             raise DataError(
-                f"{path} has no column '{name}'; {hint}it has {', '.join(schema.names)}"
+                f"{path} has no column '{name}'; {hint}it has {shown(', '.join(schema.names))}"
             )
         kind = schema.field(name).type
         if not _fits(role, kind.value_type if pa.types.is_dictionary(kind) else kind):
-            raise DataError(f"{path} has {kind} in column '{name}', which cannot be the {role}")
+            raise DataError(
+                f"{path} has {shown(str(kind))} in column '{name}', which cannot be the {role}"
+            )
 
 
 def _fits(role: str, kind: pa.DataType) -> bool:

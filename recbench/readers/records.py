@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recbench.data import Interactions
+from recbench.errors import DataError
 from recbench.readers.archive import Limits, chosen, members
 from recbench.readers.cells import CellError
 from recbench.readers.columns import Rows
@@ -153,7 +154,7 @@ class Records:
                 continue
         raise self._error(row, f"this record is cut short or not {' or '.join(self._parsers)}")
 
-    def _error(self, row: int, text: str) -> Exception:
+    def _error(self, row: int, text: str) -> DataError:
         return self._block.error(text, self._block.text.count(b"\n", 0, self._lines[row, 0]))
 
 

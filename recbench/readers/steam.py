@@ -8,6 +8,7 @@ be they empty, `nan` or `null`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from recbench.data import Interactions
 from recbench.readers.archive import LIMITS, Limits
@@ -20,11 +21,10 @@ from recbench.registry import READERS, Described, make, param
 class Steam(Described):
     """Options of the reader."""
 
+    name: ClassVar[str] = "steam"
+
     identity: str = param("username", choices=("username", "user_id"), help="who the user is")
     member: str | None = param(None, help="path or glob of the file in an archive")
-
-
-Steam.name = "steam"
 
 
 @READERS.register("steam")

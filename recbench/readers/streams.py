@@ -26,6 +26,16 @@ class Stream(Protocol):
 
 FOLDER = "a folder"
 
+LONGEST = 60
+"""Characters of a file's name or content that an error repeats."""
+
+
+def shown(text: str | bytes) -> str:
+    """Repeat something from a file in an error: short, and fit to be printed."""
+    whole = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    start = whole if len(whole) <= LONGEST else whole[: LONGEST - 1] + "…"
+    return "".join(mark if mark.isprintable() else "?" for mark in start)
+
 
 @dataclass(frozen=True)
 class Entry:

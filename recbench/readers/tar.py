@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from recbench.errors import DataError
-from recbench.readers.streams import FOLDER, Entry, Slice, Stream, drain, read_full
+from recbench.readers.streams import FOLDER, Entry, Slice, Stream, drain, read_full, shown
 
 BLOCK = 512
 MAX_EXTENDED = 1 << 16
@@ -53,7 +53,7 @@ def entries(stream: Stream, label: str) -> Iterator[Entry]:
             continue
         name = extended.get("path", header.name)
         size = 0 if header.type in WITHOUT_BYTES else _size(extended, header, label)
-        body = Slice(stream, size, f"{label}: {name}")
+        body = Slice(stream, size, f"{label}: {shown(name)}")
         yield Entry(name, body, _kind(header, name))
         drain(body)
         _skip_padding(stream, size, label)
@@ -109,7 +109,7 @@ def _size(extended: dict[str, str], header: _Header, label: str) -> int:
     if text is None:
         return header.size
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise DataError(f"{label} is damaged: a tar header gives the size '{text[:40]}'")
+        raise DataError(f"{label} is damaged: a tar header gives the size '{shown(text)}'")
     return int(text)
 
 

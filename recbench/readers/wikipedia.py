@@ -8,6 +8,7 @@ another page. What to make of that is left open by papers, so all of it is an op
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,8 @@ NOWHERE = -1
 class Wikipedia(Described):
     """Options of the reader: what counts as a source, a target and a link."""
 
+    name: ClassVar[str] = "wikipedia"
+
     targets: str = param(
         "pages", choices=("pages", "links"), help="items are existing pages, or all link targets"
     )
@@ -38,9 +41,6 @@ class Wikipedia(Described):
     resolve_redirects: bool = param(False, help="a link to a redirect is one to where it leads")
     self_links: bool = param(True, help="keep links from a page to itself")
     namespaces: str = param("main", choices=("main", "all"), help="of sources and targets")
-
-
-Wikipedia.name = "wikipedia"
 
 
 @READERS.register("wikipedia")
@@ -152,7 +152,8 @@ def _resolved(dumps: _Dumps, settings: Wikipedia, pages: _Pages, targets: _Targe
         origin = batch.numbers["rd_from"]
         order = np.argsort(origin, kind="stable")
         at = _positions(origin[order], targets.page)
-        page = np.where(at >= 0, to[order][at], page)
+        found = at >= 0
+        page[found] = to[order][at[found]]
     return _Targets(targets.ids, page)
 
 
@@ -189,7 +190,7 @@ def _in_namespaces(
 
 
 def _pages_titled(keys: pa.Array, pages: _Pages) -> Integers:
-    at = pc.index_in(keys, value_set=pages.titles).fill_null(-1).to_numpy()
+    at = pc.index_in(keys, value_set=pages.titles).fill_null(NOWHERE).to_numpy()
     return np.where(at >= 0, pages.ids[at], NOWHERE)
 
 

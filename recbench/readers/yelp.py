@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from recbench.data import Interactions
 from recbench.readers.archive import LIMITS, Limits
@@ -17,10 +18,9 @@ KEYS = {"user": "user_id", "item": "business_id", "value": "stars", "time": "dat
 class Yelp(Described):
     """Options of the reader."""
 
+    name: ClassVar[str] = "yelp"
+
     member: str = param("*review.json", help="path or glob of the reviews in the archive")
-
-
-Yelp.name = "yelp"
 
 
 @READERS.register("yelp")

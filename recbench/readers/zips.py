@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, BinaryIO
 
 from recbench.errors import DataError
-from recbench.readers.streams import Entry
+from recbench.readers.streams import Entry, shown
 
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -36,7 +36,7 @@ def entries(file: BinaryIO, label: str, count: Callable[[int], None]) -> Iterato
     with archive:
         for info in archive.infolist():
             if not info.is_dir():
-                stream = _ZipStream(archive, info, f"{label}: {info.filename}", count)
+                stream = _ZipStream(archive, info, f"{label}: {shown(info.filename)}", count)
                 yield Entry(info.filename, stream, _kind(info))
 
 
@@ -49,7 +49,9 @@ def _kind(info: zipfile.ZipInfo) -> str:
 
 
 def _damaged(label: str, error: Exception) -> DataError:
-    return DataError(f"{label} is damaged or cut short: {error or type(error).__name__}")
+    return DataError(
+        f"{label} is damaged or cut short: {shown(str(error)) or type(error).__name__}"
+    )
 
 
 class _ZipStream:
