@@ -1,34 +1,42 @@
 """From rows as read to a Dataset: binarise, deduplicate, filter, number; in that order.
 
-Rows may be a hundred million, so everything here works on int32 codes and boolean masks in
-blocks; original ids are touched twice, when they become codes and when survivors are numbered.
+Original ids are touched twice: when they become codes and when the survivors are numbered. All
+between works on codes and on a mask over the rows as read.
 """
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from recbench.codes import (
+    Counts,
+    Flags,
+    Side,
+    blocks,
+    count,
+    encode,
+    gather,
+    number,
+    repeated,
+    stretches,
+)
 from recbench.data import PARTS, Dataset, Indices, Interactions
 from recbench.errors import DataError, UsageError, unknown
+from recbench.registry import format_value
 
 Mode = Literal["fixpoint", "pass"]
 Order = Literal["items-first", "users-first", "at-once"]
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "=": operator.eq,
 }
-BLOCK = 1 << 20
-"""Rows looked at together: their temporaries stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -85,26 +93,14 @@ class Recipe:
     @property
     def text(self) -> str:
         """The canonical text, one step after the other."""
-        first = [] if self.positive is None else [f"value{self.positive[0]}{self.positive[1]:g}"]
+        first = (
+            []
+            if self.positive is None
+            else [f"value{self.positive[0]}{format_value(self.positive[1])}"]
+        )
         steps = [rule.text for rule in self.filters]
         steps.insert(0 if self.dedup else len(steps), "distinct")
         return "; ".join(first + steps)
-
-
-@dataclass
-class Side:
-    """Users or items of some rows as codes that ascend with the original id.
-
-    Codes are below `size`; not every code needs to occur. `ids` gives the ids of codes.
-    """
-
-    codes: Indices
-    size: int
-    ids: Callable[[npt.NDArray[np.integer[Any]]], pa.Array]
-
-    def counts(self) -> Counts:
-        """How many rows each code has."""
-        return count(self.codes, self.size)
 
 
 def prepare(
@@ -114,7 +110,7 @@ def prepare(
     provenance: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Apply a recipe to rows as read, and number the users and items that are left."""
-    rows = _Rows(interactions.table, name)
+    rows = Rows(interactions.table, name)
     rows.binarise(recipe.positive)
     rows.encode()
     if recipe.dedup:
@@ -127,7 +123,7 @@ def prepare(
     return rows.dataset({**(provenance or {}), **done})
 
 
-class _Rows:
+class Rows:
     """The rows still alive, on their way to a Dataset."""
 
     user: Side
@@ -146,18 +142,19 @@ class _Rows:
         if positive is None:
             return
         sign, bound = positive
+        wanted = f"value {sign} {format_value(bound)}"
         if "value" not in self.table.column_names:
             raise DataError(
-                f"{self.name} keeps rows with value {sign} {bound:g}, but its rows have no value; "
+                f"{self.name} keeps rows with {wanted}, but its rows have no value; "
                 f"drop the threshold or read a value column"
             )
-        for chunk, part in _chunks(self.table["value"], self.alive):
+        for chunk, part in stretches(self.table["value"], self.alive):
             # An unknown value arrives as NaN, which compares false: not positive.
             part[:] = OPERATORS[sign](chunk.to_numpy(zero_copy_only=False), bound)
         self.counted["positive"] = int(np.count_nonzero(self.alive))
         if not self.alive.any():
             raise DataError(
-                f"{self.name}: none of {len(self.alive):,} rows has value {sign} {bound:g}; "
+                f"{self.name}: none of {len(self.alive):,} rows has {wanted}; "
                 f"values go from {_extremes(self.table['value'])}"
             )
 
@@ -174,14 +171,14 @@ class _Rows:
             self._check_parts(rows, leader)
             keep = np.ones(len(self.user.codes), dtype=np.bool_)
             keep[rows[rows != leader]] = False
-            self._keep(keep)
+            self._keep(lambda block: keep[block])
         self.counted["distinct"] = len(self.user.codes)
 
     def _check_parts(self, rows: Counts, leader: Counts) -> None:
         """Refuse a pair that two distributed files share: it would be trained on and tested."""
         if "part" not in self.table.column_names:
             return
-        part = _gather(self.table["part"], self.alive)
+        part = gather(self.table["part"], self.alive, np.int8)
         clash = np.flatnonzero(part[rows] != part[leader])
         if len(clash):
             one, other = rows[clash[0]], leader[clash[0]]
@@ -196,34 +193,48 @@ class _Rows:
     def filter(self, rule: Filter) -> None:
         """Keep the rows whose user and item both survive a filter."""
         good_user, good_item = survivors(rule, self.user, self.item)
-        keep = np.empty(len(self.user.codes), dtype=np.bool_)
-        for block in blocks(len(keep)):
-            keep[block] = good_user[self.user.codes[block]] & good_item[self.item.codes[block]]
-        if not keep.any():
-            before = [np.count_nonzero(side.counts()) for side in (self.user, self.item)]
+        user, item = self.user.codes, self.item.codes
+        if not self._keep(lambda block: good_user[user[block]] & good_item[item[block]]):
+            users, items = (np.count_nonzero(side.counts()) for side in (self.user, self.item))
             raise DataError(
-                f"{self.name}: the filter {rule.text} leaves nothing of {before[0]:,} users x "
-                f"{before[1]:,} items, {len(keep):,} interactions; lower its minimum"
+                f"{self.name}: the filter {rule.text} leaves nothing of {users:,} users x "
+                f"{items:,} items, {len(user):,} interactions; lower its minimum"
             )
-        self._keep(keep)
         self.counted["filtered"] = len(self.user.codes)
 
-    def _keep(self, keep: Flags) -> None:
-        if keep.all():
-            return
-        self.user.codes = self.user.codes[keep]
-        self.item.codes = self.item.codes[keep]
-        self.alive[self.alive] = keep
+    def _keep(self, stays: Callable[[slice], Flags]) -> int:
+        """Keep the living rows that `stays` tells, block by block, and say how many they are.
+
+        Codes move up in place; where no row stays none has moved, and they can still be counted.
+        """
+        user, item = self.user.codes, self.item.codes
+        seen = kept = 0
+        for block in blocks(len(self.alive)):
+            living = np.flatnonzero(self.alive[block])
+            here = slice(seen, seen + len(living))
+            seen = here.stop
+            stay = stays(here)
+            self.alive[block][living] = stay
+            number = int(np.count_nonzero(stay))
+            for codes in (user, item):
+                # np.compress is four times as fast as indexing with the mask.
+                codes[kept : kept + number] = np.compress(stay, codes[here])
+            kept += number
+        if kept:
+            self.user.codes, self.item.codes = user[:kept], item[:kept]
+        return kept
 
     def dataset(self, provenance: Mapping[str, Any]) -> Dataset:
         """Number the survivors and fetch what else the raw rows say about them."""
+        user, user_ids = number(self.user)
+        del self.user  # a hundred million codes are 400 MB
+        item, item_ids = number(self.item)
+        del self.item
         extra = {
-            column: _gather(self.table[column], self.alive)
-            for column in ("time", "part")
+            column: gather(self.table[column], self.alive, kind)
+            for column, kind in (("time", np.int64), ("part", np.int8))
             if column in self.table.column_names
         }
-        user, user_ids = number(self.user)
-        item, item_ids = number(self.item)
         return Dataset(self.name, user, item, user_ids, item_ids, provenance=provenance, **extra)
 
 
@@ -243,8 +254,9 @@ def survivors(rule: Filter, user: Side, item: Side) -> tuple[Flags, Flags]:
 def _counts_among(side: Side, other: Side, good: Flags) -> Counts:
     """Count a side's rows whose other end is good."""
     total = np.zeros(side.size, dtype=np.int64)
-    for block in blocks(len(side.codes)):
-        total += np.bincount(side.codes[block][good[other.codes[block]]], minlength=side.size)
+    for block in blocks(len(side.codes), side.size):
+        codes = np.compress(good[other.codes[block]], side.codes[block])
+        total += np.bincount(codes, minlength=side.size)
     return total
 
 
@@ -252,7 +264,8 @@ def core(user: Side, item: Side, users: int, items: int) -> tuple[Flags, Flags]:
     """Find the largest set where every user has `users` rows and every item `items`.
 
     That set is unique, so weak users and weak items may go in the same round. Counts are kept
-    up to date by subtracting what a round removes; late rounds remove little.
+    up to date by subtracting what a round removes; late rounds remove little. Real data settle
+    in tens of rounds, each one look at the rows, which is cheaper than indexing them for a queue.
     """
     codes, minima = [user.codes, item.codes], (users, items)
     counts = [user.counts(), item.counts()]
@@ -264,8 +277,10 @@ def core(user: Side, item: Side, users: int, items: int) -> tuple[Flags, Flags]:
             return good[0], good[1]
         good = [g & ~w for g, w in zip(good, weak, strict=True)]
         left = _remove(codes, weak, alive, counts)
+        if not left:
+            return np.zeros_like(good[0]), np.zeros_like(good[1])
         if left < 0.6 * len(alive):
-            codes = [side[alive] for side in codes]
+            codes = [np.compress(alive, side) for side in codes]
             alive = np.ones(left, dtype=np.bool_)
 
 
@@ -282,141 +297,10 @@ def _remove(codes: list[Indices], weak: list[Flags], alive: Flags, counts: list[
         alive[block] ^= hit
         left += int(np.count_nonzero(alive[block]))
         for side in (0, 1):
-            gone[side].append(codes[side][block][hit])
+            gone[side].append(np.compress(hit, codes[side][block]))
     for side in (0, 1):
         counts[side] -= count(np.concatenate(gone[side]), len(counts[side]))
     return left
-
-
-def count(codes: Indices, size: int) -> Counts:
-    """Count each code below `size`, in blocks because bincount widens its input."""
-    total = np.zeros(size, dtype=np.int64)
-    step = max(BLOCK, size)
-    for start in range(0, len(codes), step):
-        total += np.bincount(codes[start : start + step], minlength=size)
-    return total
-
-
-def repeated(user: Indices, item: Indices, n_items: int) -> tuple[Counts, Counts] | None:
-    """Find the rows of pairs that occur more than once, and for each the first row of its pair.
-
-    Most files are sorted by user and item, and then one look at neighbours settles it; else
-    one sort of one integer key per row does. Only the rows of repeated pairs are ever ordered.
-    """
-    if _ascending(user, item, n_items):
-        return None
-    key = user.astype(np.int64)
-    key *= n_items
-    key += item
-    key.sort()
-    twice = key[1:][key[1:] == key[:-1]]
-    if not len(twice):
-        return None
-    del key
-    twice = twice[np.append(True, twice[1:] != twice[:-1])]
-    found, keys = [], []
-    for block in blocks(len(user)):
-        part = user[block].astype(np.int64) * n_items + item[block]
-        place = np.minimum(np.searchsorted(twice, part), len(twice) - 1)
-        hit = np.flatnonzero(twice[place] == part)
-        found.append(hit + block.start)
-        keys.append(place[hit])
-    rows, pair = np.concatenate(found), np.concatenate(keys)
-    first = np.zeros(len(twice), dtype=np.int64)
-    first[pair[::-1]] = rows[
-        ::-1
-    ]  # of several writes to one place the last one, the first row, wins
-    return rows, first[pair]
-
-
-def _ascending(user: Indices, item: Indices, n_items: int) -> bool:
-    """Say whether rows are in strictly ascending order of (user, item): then none repeats."""
-    last = -1
-    for block in blocks(len(user)):
-        key = user[block].astype(np.int64) * n_items + item[block]
-        if key[0] <= last or not bool(np.all(key[1:] > key[:-1])):
-            return False
-        last = int(key[-1])
-    return True
-
-
-def encode(column: pa.ChunkedArray, alive: Flags) -> Side:
-    """Turn the living rows of an id column into codes.
-
-    Integers of a moderate range are their own codes; anything else goes through a dictionary.
-    """
-    if pa.types.is_int64(column.type):
-        limits = pc.min_max(column)
-        low, size = limits["min"].as_py(), limits["max"].as_py() - limits["min"].as_py() + 1
-        if size <= max(4 * len(column), BLOCK):
-            return _encode_dense(column, alive, low, size)
-    return _encode_dictionary(column, alive)
-
-
-def _encode_dense(column: pa.ChunkedArray, alive: Flags, low: int, size: int) -> Side:
-    codes = np.empty(np.count_nonzero(alive), dtype=np.int32)
-    done = 0
-    for chunk, part in _chunks(column, alive):
-        values = chunk.to_numpy()[part]
-        np.subtract(values, low, out=codes[done : done + len(values)], casting="unsafe")
-        done += len(values)
-    return Side(codes, size, lambda used: pa.array(used.astype(np.int64) + low))
-
-
-def _encode_dictionary(column: pa.ChunkedArray, alive: Flags) -> Side:
-    """Code ids by their place in the sorted list of distinct ids; text sorts by its bytes."""
-    coded = (
-        column.unify_dictionaries()
-        if pa.types.is_dictionary(column.type)
-        else column.dictionary_encode()
-    )
-    # A dictionary made elsewhere may hold a value twice; encoding it again merges the two.
-    distinct = coded.chunk(0).dictionary.dictionary_encode()
-    order = pc.sort_indices(distinct.dictionary).to_numpy()
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    place = rank[distinct.indices.to_numpy()]
-    codes = np.empty(np.count_nonzero(alive), dtype=np.int32)
-    done = 0
-    for chunk, part in _chunks(coded, alive):
-        values = place[chunk.indices.to_numpy()[part]]
-        codes[done : done + len(values)] = values
-        done += len(values)
-    ids = distinct.dictionary.take(pa.array(order))
-    kind = pa.int64() if pa.types.is_int64(ids.type) else pa.string()
-    return Side(codes, len(order), lambda used: ids.take(pa.array(used)).cast(kind))
-
-
-def number(side: Side) -> tuple[Indices, pa.Array]:
-    """Number the codes that occur from 0 without gaps, and name them."""
-    used = np.flatnonzero(side.counts())
-    if len(used) == side.size:
-        return side.codes, side.ids(used)
-    place = np.empty(side.size, dtype=np.int32)
-    place[used] = np.arange(len(used), dtype=np.int32)
-    numbers = np.empty_like(side.codes)
-    for block in blocks(len(numbers)):
-        numbers[block] = place[side.codes[block]]
-    return numbers, side.ids(used)
-
-
-def blocks(length: int) -> Iterator[slice]:
-    """Cut `length` rows into slices that fit the processor's cache."""
-    for start in range(0, length, BLOCK):
-        yield slice(start, min(start + BLOCK, length))
-
-
-def _chunks(column: pa.ChunkedArray, flags: Flags) -> Iterator[tuple[pa.Array, Flags]]:
-    """Pair each chunk of a column with its stretch of a mask over all rows."""
-    start = 0
-    for chunk in column.chunks:
-        yield chunk, flags[start : start + len(chunk)]
-        start += len(chunk)
-
-
-def _gather(column: pa.ChunkedArray, alive: Flags) -> npt.NDArray[Any]:
-    """Copy the living rows of a column, chunk by chunk."""
-    return np.concatenate([chunk.to_numpy()[part] for chunk, part in _chunks(column, alive)])
 
 
 def _extremes(column: pa.ChunkedArray) -> str:

@@ -27,10 +27,12 @@ ACTIVITY = 1.2
 """Sigma of the log-normal law of user activity; ML-20M and Netflix are near it."""
 HEAD = 0.005
 """The share of items in the flat head of the power law: no film is seen by everybody."""
-SHARES = (0.2, 0.4, 0.25, 0.15)
+SHARES = (0.1, 0.45, 0.3, 0.15)
 """How often a user picks by popularity alone, and by the first, second and third taste."""
 MEMBERSHIP = (0.8, 0.2)
 """How much an item belongs to its first and its second taste."""
+MOST_TASTES = 64
+"""Tastes grow with the root of the number of items up to this many."""
 BLOCK = 1 << 20
 """Interactions drawn together; part of what a seed means, so a constant."""
 ROUNDS = 8
@@ -49,7 +51,7 @@ class Synthetic(Described):
 
     users: int = param(10_000, low=1, high=2**31 - 1, help="number of users")
     items: int = param(2_000, low=1, high=2**31 - 1, help="number of items")
-    interactions: int = param(500_000, low=1, help="number of interactions, exactly")
+    interactions: int = param(500_000, low=1, high=10**10, help="number of interactions, exactly")
     skew: float = param(1.0, low=0, high=3, help="exponent of the items' power law; 0 is flat")
     seed: int = param(0, low=0, high=2**32 - 1, help="another seed, other interactions")
 
@@ -165,7 +167,7 @@ class Tastes:
         random = _stream(spec, 0, 0)
         rank = random.permutation(spec.items) + (1 + HEAD * spec.items)
         popularity = np.asarray(rank**-spec.skew, dtype=np.float64)
-        n = max(1, min(spec.items, 50, round(spec.items**0.5 / 4)))
+        n = max(1, min(MOST_TASTES, round(spec.items**0.5 / 2)))
         taste = [np.zeros(spec.items, dtype=np.int64)]
         taste += [1 + random.permutation(spec.items) % n for _ in MEMBERSHIP]
         weight = np.concatenate([popularity * share for share in (1.0, *MEMBERSHIP)])

@@ -12,6 +12,7 @@ LAYERS = [
     {"registry", "data", "linalg"},
     {
         "catalog",
+        "codes",
         "fetch",
         "transfer",
         "stored",
