@@ -145,7 +145,9 @@ def workers() -> Iterator[Executor]:
         pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, only what already runs
 
 
-def run_all(pool: Executor, task: Callable[..., None], items: Iterable[tuple[Any, ...]]) -> Iterator[None]:
+def run_all(
+    pool: Executor, task: Callable[..., None], items: Iterable[tuple[Any, ...]]
+) -> Iterator[None]:
     """Run a task on every item, in any order; yield as each one ends."""
     for future in as_completed([pool.submit(task, *item) for item in items]):
         yield future.result()

@@ -29,7 +29,9 @@ def gram(matrix: sparse.csr_array, tiles: Tiles) -> None:
         raise ValueError(f"{matrix.shape[1]} columns do not make tiles of {tiles.n} rows")
     matrix = _canonical(matrix)
     places = np.arange(matrix.nnz, dtype=matrix.indices.dtype)
-    by_column = sparse.csr_array((places, matrix.indices, matrix.indptr), shape=matrix.shape).tocsc()
+    by_column = sparse.csr_array(
+        (places, matrix.indices, matrix.indptr), shape=matrix.shape
+    ).tocsc()
     columns = matrix.indices.view(f"u{matrix.indices.itemsize}")
 
     def fill(i: int, first: int, last: int) -> None:
@@ -41,14 +43,15 @@ def gram(matrix: sparse.csr_array, tiles: Tiles) -> None:
             part = sums[:, tiles.span(j)]
             tiles.block(i, j)[rows, : part.shape[1]] = part
 
-    tasks = []
-    for i in range(tiles.count):
-        span = tiles.span(i)
-        edges = [*range(span.start, span.stop, ROWS), span.stop]
-        tasks += [(i, first, last) for first, last in zip(edges, edges[1:], strict=False)]
+    bands = [
+        (i, first, min(first + ROWS, tiles.span(i).stop))
+        for i in range(tiles.count)
+        for first in range(tiles.span(i).start, tiles.span(i).stop, ROWS)
+    ]
+    diagonal = [(tiles.block(i, i),) for i in range(tiles.count)]
     with blas.workers() as pool:
-        blas.finish(pool, fill, tasks)
-        blas.finish(pool, lambda i: blas.mirror(tiles.block(i, i)), [(i,) for i in range(tiles.count)])
+        blas.finish(pool, fill, bands)
+        blas.finish(pool, blas.mirror, diagonal)
 
 
 def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:

@@ -58,30 +58,38 @@ class TileFolder:
         """Replace a tile as of step `since` by one as of `step`; return it mapped for reading."""
         self.write(key, step, tile)
         self._file(key, since).unlink()
-        return self.read(key, step)
+        file = self._file(key, step)
+        # Not `read`: CPython before 3.13 cannot parse the headers of files in several threads.
+        return np.memmap(file, tile.dtype, "r", file.stat().st_size - tile.nbytes, tile.shape)
 
     def read(self, key: Key, step: int) -> Matrix:
         """Map a tile for reading."""
         file = self._file(key, step)
         try:
-            return np.load(file, mmap_mode="r", allow_pickle=False)
+            tile: Matrix = np.load(file, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise self.damaged(f"{file.name}: {error}") from error
+        return tile
 
     def steps(self) -> dict[Key, int]:
-        """How far each tile has come, dropping what an interrupted step left behind."""
+        """How far each tile has come."""
         found: dict[Key, int] = {}
-        for file in list(self.path.glob("tile-*")):
-            match = TILE.fullmatch(file.name)
-            if match is None:
-                file.unlink()  # the unfinished half of a `write`
-                continue
-            i, j, step = map(int, match.groups())
-            old = found.get((i, j), step)
-            found[i, j] = max(old, step)
-            if old != step:
-                self._file((i, j), min(old, step)).unlink()
+        for i, j, step in self._finished().values():
+            found[i, j] = max(step, found.get((i, j), 0))
         return found
+
+    def tidy(self) -> None:
+        """Delete what interrupted steps left behind. Nobody else may be at work in the folder."""
+        newest, finished = self.steps(), self._finished()
+        for file in list(self.path.glob("tile-*")):
+            i, j, step = finished.get(file, (-1, -1, -1))
+            if step != newest.get((i, j)):
+                file.unlink()
+
+    def _finished(self) -> dict[Path, tuple[int, int, int]]:
+        """The files of whole tiles: row, column and step of each."""
+        named = ((file, TILE.fullmatch(file.name)) for file in self.path.glob("tile-*"))
+        return {file: (int(m[1]), int(m[2]), int(m[3])) for file, m in named if m is not None}
 
     def header(self) -> dict[str, Any] | None:
         """What the matrix is, or None where no matrix was ever completed."""
@@ -102,7 +110,9 @@ class TileFolder:
 
     def damaged(self, why: str) -> TilesError:
         """Build the error for files that cannot be used."""
-        return TilesError(f"the tiles in {self.path} are damaged ({why}); delete them to start anew")
+        return TilesError(
+            f"the tiles in {self.path} are damaged ({why}); delete them to start anew"
+        )
 
     def _file(self, key: Key, step: int) -> Path:
         return self.path / f"tile-{key[0]:04d}-{key[1]:04d}.{step}.npy"
@@ -111,8 +121,13 @@ class TileFolder:
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file that is whole, and on the disk, before it has its name."""
     unfinished = path.with_name(path.name + ".part")
-    with unfinished.open("wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with unfinished.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        raise TilesError(
+            f"cannot write {path} ({error}); make room and run again, or give another folder"
+        ) from error

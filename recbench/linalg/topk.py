@@ -35,8 +35,8 @@ Compressed = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Floats]
 BLOCK_BYTES = 1 << 27
 """How large a block of scores or factors that a function makes may be."""
 
-GEMM_ROWS, GEMM_COLUMNS = 256, 1024
-"""The block of scores that a thread computes from factors and searches: a megabyte in float32."""
+GEMM_ROWS, GEMM_COLUMNS = 256, 2048
+"""The block of scores that a thread computes from factors and searches: it stays in the cache."""
 
 PANEL_WIDTH, PANEL_BYTES = 128, 24 << 20
 """Panels have this width, or twice that where they are then no larger than a last-level cache."""
@@ -125,6 +125,7 @@ def top_of_blocks(
     for start in range(0, rows, step):
         stop = min(start + step, rows)
         block = score(start, stop)
+        _fit(block.shape == (stop - start, columns), block, hidden)
         search = search or _Search(hidden, k, scales, _real(block))
         pieces = [(block[a - start : b - start], a, 0) for a, b in _cut(start, stop)]
         with blas.workers() as pool:
@@ -145,8 +146,9 @@ def top_of_product(
     """Rank a sparse matrix times a square one, each column of which is read once."""
     from recbench.linalg.topk_kernel import search_product
 
+    _fit(left.shape == hidden.shape, left, hidden)
     search = _Search(hidden, k, scales, right.dtype)
-    entries = _compressed(left, right.dtype)
+    entries = _entries(left, right)
     shares = _fair(entries[0])
     with blas.workers() as pool:
         for start, panel in _read_ahead(pool, right):
@@ -161,7 +163,7 @@ def product(left: sparse.csr_array, right: Panels) -> Floats:
     """The same product in full, by the same sums: over the entries of a row, in column order."""
     from recbench.linalg.topk_kernel import multiply
 
-    entries = _compressed(left, right.dtype)
+    entries = _entries(left, right)
     shares = _fair(entries[0])
     out = np.empty((left.shape[0], right.n), right.dtype)
     with blas.workers() as pool:
@@ -184,13 +186,17 @@ def top_of_factors(
 
     `left` runs alone, with all threads of BLAS.
     """
-    rows, rank = hidden.shape[0], right.shape[1]
+    (rows, columns), rank = hidden.shape, right.shape[1]
+    _fit(len(right) == columns, right, hidden)
+    if bias is not None:
+        _fit(bias.shape == (columns,), bias, hidden)
     step = max(1, BLOCK_BYTES // (8 * GEMM_ROWS * max(1, rank))) * GEMM_ROWS
     search = _Search(hidden, k, scales, _real(right))
     right = np.asarray(right, search.dtype)
     for start in range(0, rows, step):
         stop = min(start + step, rows)
         factors = np.asarray(left(start, stop), search.dtype)
+        _fit(factors.shape == (stop - start, rank), factors, right)
         pieces = [
             (factors[a - start : a - start + GEMM_ROWS], right, bias, a)
             for a in range(start, stop, GEMM_ROWS)
@@ -235,9 +241,10 @@ class _Search:
         for column in range(0, len(right), GEMM_COLUMNS):
             columns = slice(column, column + GEMM_COLUMNS)
             block = room[: len(left) * len(right[columns])].reshape(len(left), -1)
-            np.matmul(left, right[columns].T, out=block)
-            if bias is not None:
-                block += bias[columns]
+            with np.errstate(over="ignore", invalid="ignore"):  # found by the search itself
+                np.matmul(left, right[columns].T, out=block)
+                if bias is not None:
+                    block += bias[columns]
             self.block(block, row, column)
 
     def check(self) -> None:
@@ -294,6 +301,12 @@ def _fair(starts: npt.NDArray[np.int64]) -> list[Rows]:
     return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
+def _fit(fitting: bool, one: Any, other: Any) -> None:
+    """Compiled loops do not look where they read, so shapes are looked at before."""
+    if not fitting:
+        raise ValueError(f"arrays of shapes {one.shape} and {other.shape} do not fit together")
+
+
 def _compressed(matrix: sparse.csr_array, dtype: np.dtype[Any]) -> Compressed:
     """Row starts, ascending columns and values, laid out as the loops are compiled for."""
     rows = sparse.csr_array(matrix)
@@ -301,6 +314,13 @@ def _compressed(matrix: sparse.csr_array, dtype: np.dtype[Any]) -> Compressed:
         rows = rows.sorted_indices()
     starts, columns = _plain(rows.indptr, np.int64), _plain(rows.indices, np.int32)
     return starts, columns, _plain(rows.data, dtype)
+
+
+def _entries(left: sparse.csr_array, right: Panels) -> Compressed:
+    """The left side of a product, as the loops are compiled for."""
+    if left.shape[1] != right.n:
+        raise ValueError(f"{left.shape[1]} columns times {right.n} rows do not fit together")
+    return _compressed(left, right.dtype)
 
 
 def _stack(scales: Scales, columns: int, dtype: np.dtype[Any]) -> Floats:

@@ -28,6 +28,8 @@ Indices = npt.NDArray[np.int32]
 class Base(ABC):
     """Scores for blocks of users; the shared part of one or many Scorers."""
 
+    n_items: int
+
     @abstractmethod
     def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
         """Score every item for every user of a block: users x items, all finite.
@@ -69,6 +71,7 @@ class ItemItem(Base):
 
     def __init__(self, weights: Panels | Scores) -> None:
         self.weights = topk.DensePanels(weights) if isinstance(weights, np.ndarray) else weights
+        self.n_items = self.weights.n
 
     def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
         """Multiply the histories with the weights."""
@@ -101,6 +104,7 @@ class Factors(Base):
         bias: Scores | None = None,
     ) -> None:
         self.users, self.items, self.bias = users, items, bias
+        self.n_items = len(items)
 
     def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
         """Multiply user factors with item factors."""
