@@ -8,6 +8,7 @@ from recbench.cli.common import complete, console, json_option, plugin_option, p
 from recbench.errors import unknown
 
 KINDS = ("models", "metrics", "splits", "readers")
+MOST_LINES = 12
 
 
 @click.command()
@@ -40,10 +41,26 @@ def _find(name: str) -> list[dict[str, Any]]:
     catalog = load_catalog()
     found = [_dataset(catalog[name])] if name in catalog else []
     found += [_plugin(kind, name) for kind in KINDS if name in registry(kind).names()]
+    for sheet in found:
+        _add_published(sheet)
     if not found:
         names = [*catalog, *(known for kind in KINDS for known in registry(kind).names())]
         raise unknown("name", name, names)
     return found
+
+
+def _add_published(sheet: dict[str, Any]) -> None:
+    """Add the numbers in papers' tables that concern a model or a dataset."""
+    from recbench.published import load
+
+    field = {"model": "our_model", "dataset": "our_dataset"}.get(sheet["kind"], "metric")
+    rows = [row for row in load() if getattr(row, field) == sheet["name"]]
+    if rows:
+        sheet["published"] = [
+            f"{row.source}: {row.dataset} {row.protocol} {row.model} {row.metric} {row.value:g}"
+            + (f", ours {row.ours:.4f} at {row.parameters}" if row.ours is not None else "")
+            for row in rows
+        ]
 
 
 def _plugin(kind: str, name: str) -> dict[str, Any]:
@@ -113,6 +130,8 @@ def _print(sheet: dict[str, Any]) -> None:
     for name, value in sheet.items():
         if name not in ("name", "kind", "text", "parameters"):
             lines = value if isinstance(value, list) else [value]
+            if len(lines) > MOST_LINES:
+                lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more (--json)"]
             facts.add_row(name, escape("\n".join(map(str, lines)).rstrip()))
     out.print(facts)
     if sheet.get("parameters"):
