@@ -74,10 +74,7 @@ def state_of(entry: Entry, home: Path) -> str:
 
 def prepare_entry(entry: Entry, access: Access) -> Dataset:
     """Fetch, read, prepare, check and keep a dataset of the catalogue."""
-    if entry.terms.text:
-        access.announce(f"{entry.name}: {entry.terms.text}")
-    paths = fetch(entry, access.home, **access.fetching)
-    access.announce(f"reading {entry.name}")
+    paths = raw_files(entry, access)
     dataset = prepare(
         read_entry(entry, paths),
         entry.recipe,
@@ -92,6 +89,22 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
     dataset = check_counts(entry, dataset, access)
     dataset.save(prepared_path(entry, access.home))
     return dataset
+
+
+def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
+    """The raw files of an entry, fetched if need be, after saying what its publisher asks."""
+    if entry.terms.text:
+        access.announce(f"{entry.name}: {entry.terms.text}")
+    paths = fetch(entry, access.home, **access.fetching)
+    access.announce(f"reading {entry.name}")
+    return paths
+
+
+def read_raw(entry: Entry, access: Access) -> Interactions:
+    """The rows of an entry as they stand in its raw files."""
+    if entry.reader == "embedded":
+        raise UsageError(f"{entry.name} comes prepared; there are no raw files to search in")
+    return read_entry(entry, raw_files(entry, access))
 
 
 def read_entry(entry: Entry, paths: Sequence[Path]) -> Interactions:
