@@ -84,9 +84,8 @@ def main() -> None:
     one = best["deql-l2, one b"]
     for name, took in best.items():
         names, grids = LINES[name]
-        print(
-            f"{name:22} {len(models_from(names, grids=grids)):3} models {took:7.2f} s  {took / one:5.2f} x one"
-        )
+        models = len(models_from(names, grids=grids))
+        print(f"{name:22} {models:3} models {took:7.2f} s  {took / one:5.2f} x one")
 
 
 if __name__ == "__main__":
