@@ -21,12 +21,16 @@ from recbench.registry import MODELS, SPLITS, Param, Registry, Value, make, para
 from recbench.splits.base import SplitRule
 
 POINTS = 10
+FILE = "file:"
+"""A model that is a file of recommendations: `--model file:recs.parquet`."""
 MOST = 100_000
 """More points than this in one grid are a slip of the keyboard, not a plan."""
 
 
 def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict[str, str]]:
     """Split `name[key=value,…]` into the class called name and its settings."""
+    if text.startswith(FILE):
+        return registry.get("file"), {"path": text.removeprefix(FILE)}
     match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", text.strip())
     if match is None:
         raise UsageError(f"'{text}' is not NAME or NAME[key=value,...]")

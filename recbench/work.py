@@ -92,7 +92,8 @@ class Worker:
         if part == "valid" and self.split.full is self.split.train:
             leading = [one for one in fitted if self._leads(one.trial, outcomes, leaders)]
             reveal = "test" in self.plan.parts
-            for outcome in self._measure(fitted if reveal else leading, "test"):
+            chosen = [f for f in (fitted if reveal else leading) if not f.trial.model.one_part]
+            for outcome in self._measure(chosen, "test"):
                 yield replace(outcome, unseen=not reveal)
 
     def _leads(self, trial: Trial, outcomes: Sequence[Outcome], leaders: Leaders) -> bool:
@@ -107,13 +108,24 @@ class Worker:
     def _fit(self, trials: Sequence[Trial], part: str) -> list[Fitted]:
         train, _ = self.split.stage(part)
         first = trials[0]
-        context = replace(self.context, seed=first.seed, validate=self._validator(part))
+        context = replace(
+            self.context,
+            seed=first.seed,
+            validate=self._validator(part),
+            audience=self._audience(part),
+        )
         start = time.perf_counter()
         scorers = first.model.family.fit([trial.model for trial in trials], train, context)
         seconds = (time.perf_counter() - start) / len(trials)
         return [
             Fitted(trial, scorer, seconds) for trial, scorer in zip(trials, scorers, strict=True)
         ]
+
+    def _audience(self, part: str) -> tuple[pa.Array, pa.Array]:
+        data, held = self.plan.dataset, self.split.stage(part)[1]
+        return data.user_ids.take(pa.array(held.users)), data.item_ids.take(
+            pa.array(self.split.items)
+        )
 
     def _validator(self, part: str) -> Callable[[Scorer], float] | None:
         """What a fit may use to stop early: nothing where it trains on the validation part too."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from scipy import sparse
 
 from recbench.environment import free_memory, usable_cores
@@ -33,6 +34,8 @@ class Context:
     """Bytes a fit may use; None is whatever is free."""
     scratch: Path | None = None
     """Where a fit may keep large arrays and checkpoints on disk; None keeps them in memory."""
+    audience: tuple[pa.Array, pa.Array] | None = None
+    """Ids of the users about to be ranked and of the items, for models made elsewhere."""
     validate: Callable[[Scorer], float] | None = None
     """Scores a half-trained model on held-out data, for early stopping; higher is better."""
     progress: Note = quiet
@@ -79,6 +82,8 @@ class Model(Described):
 
     family: ClassVar[Family] = Family()
     cite: ClassVar[str] = ""
+    one_part: ClassVar[bool] = False
+    """Whether a fit serves the part it was made for and no other."""
     stochastic: ClassVar[bool] = False
     """Whether the seed matters; a model without randomness is run once, whatever the seeds."""
 

@@ -1,0 +1,83 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import toys
+from recbench.metrics import parse_metric
+from recbench.models.base import Context
+from recbench.plan import Plan
+from recbench.results import Campaign
+from recbench.run import Runner
+from recbench.search import models_from
+from recbench.splits.strong import Strong
+from recbench.work import Worker
+
+METRICS = [parse_metric("ndcg@5"), parse_metric("recall@3")]
+
+
+def worker(*names: str) -> Worker:
+    plan = Plan(toys.two_tastes(), Strong(), models_from(names), METRICS, "ndcg@5")
+    return Worker(plan, Context(dtype=np.float64))
+
+
+def lists_of(made: Worker) -> pd.DataFrame:
+    """What EASE scores for all held-out users, as a file would say it."""
+    data, split = made.plan.dataset, made.split
+    (scorer,) = made.plan.models[0].family.fit([made.plan.models[0]], split.train, made.context)
+    lines = []
+    for part in (split.valid, split.test):
+        block = scorer.score(part.history)
+        for row, user in enumerate(part.users):
+            for column, item in enumerate(split.items):
+                name = data.item_ids[int(item)].as_py()
+                lines.append((data.user_ids[int(user)].as_py(), name, block[row, column]))
+    return pd.DataFrame(lines, columns=["user", "item", "score"])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_lists_of_a_model_measure_as_the_model(tmp_path, ending):
+    made = worker("ease[l2=5]")
+    path = tmp_path / f"recs.{ending}"
+    frame = lists_of(made)
+    frame.to_parquet(path) if ending == "parquet" else frame.to_csv(path, index=False)
+    both = worker("ease[l2=5]", f"file:{path}")
+    rows = Runner(both, Campaign(tmp_path / "results")).run()
+    values = {(row.model, row.part): dict(row.metrics) for row in rows}
+    assert len(values) == 4
+    for part in ("valid", "test"):
+        assert values["file", part] == pytest.approx(values["ease", part], rel=1e-12)
+
+
+def outcome(tmp_path, frame: pd.DataFrame) -> str:
+    path = tmp_path / "recs.csv"
+    frame.to_csv(path, index=False)
+    rows = Runner(worker(f"file:{path}"), Campaign(tmp_path / "results")).run()
+    return "; ".join(row.reason for row in rows)
+
+
+GOOD = pd.DataFrame({"user": ["u001"], "item": [3], "score": [0.5]})
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (GOOD.rename(columns={"score": "rating"}), "no column 'score'"),
+        (GOOD.assign(user="nobody"), "no list for any"),
+        (GOOD.assign(item="x"), "does not hold ids"),
+    ],
+)
+def test_wrong_files_fail_in_a_sentence(tmp_path, frame, says):
+    assert says in outcome(tmp_path, frame)
+
+
+def test_a_changed_file_is_another_trial(tmp_path):
+    path = tmp_path / "recs.csv"
+    GOOD.to_csv(path, index=False)
+    first = worker(f"file:{path}").plan.trials[0].id
+    GOOD.assign(score=0.6).to_csv(path, index=False)
+    assert worker(f"file:{path}").plan.trials[0].id != first
+
+
+def test_the_command_takes_a_file(recbench, own, folder):
+    assert recbench("run", *own, "-m", "file:nowhere.parquet").exit_code == 3
+    assert "which file?" in recbench("run", *own, "-m", "file").stderr
