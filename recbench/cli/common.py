@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,17 +87,25 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+LINES_APART = 10.0
+"""Seconds between lines of progress where there is no terminal to draw a bar on."""
+
+
 class Bars:
-    """One progress bar per kind of work, on standard error, only at a terminal."""
+    """One progress bar per kind of work, on standard error; elsewhere a line now and then."""
 
     def __init__(self, enabled: bool = True, **look: Any) -> None:
-        self.enabled = enabled and sys.stderr.isatty()
+        self.enabled, self.drawn = enabled, sys.stderr.isatty()
+        self._told = time.monotonic()
         self.look = {"leave": False, "dynamic_ncols": True, **look}
         self._bars: dict[str, Any] = {}
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Show that `done` of `total` steps of `what` are done."""
         if not self.enabled:
+            return
+        if not self.drawn:
+            self._tell(what, done, total)
             return
         from tqdm import tqdm
 
@@ -107,6 +116,12 @@ class Bars:
         bar.update(done - bar.n)
         if 0 < total <= done and what != "trials":
             self._close(what)
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._told >= LINES_APART and total:
+            self._told = now
+            say(f"{what}: {done:,} of {total:,} ({done / total:.0%})")
 
     def _close(self, what: str) -> None:
         bar = self._bars.pop(what, None)
