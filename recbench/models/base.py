@@ -4,17 +4,19 @@ import shutil
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from scipy import sparse
 
 from recbench.environment import free_memory, usable_cores
 from recbench.errors import Refused
 from recbench.models.scorers import Scorer
 from recbench.registry import Described
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # a tenth of a second that listing models need not take
 
 Note = Callable[[str, int, int], None]
 
@@ -34,7 +36,7 @@ class Context:
     """Bytes a fit may use; None is whatever is free."""
     scratch: Path | None = None
     """Where a fit may keep large arrays and checkpoints on disk; None keeps them in memory."""
-    audience: tuple[pa.Array, pa.Array] | None = None
+    audience: "tuple[pa.Array, pa.Array] | None" = None
     """Ids of the users about to be ranked and of the items, for models made elsewhere."""
     validate: Callable[[Scorer], float] | None = None
     """Scores a half-trained model on held-out data, for early stopping; higher is better."""

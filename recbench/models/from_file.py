@@ -3,14 +3,10 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 from scipy import sparse
 
 from recbench.errors import DataError, RecbenchError, UsageError
@@ -18,6 +14,9 @@ from recbench.linalg.topk import Progress, Scales, Top, silent
 from recbench.models.base import Context, Model
 from recbench.models.scorers import Base, Indices, Scorer, Scores
 from recbench.registry import MODELS, param
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # imported where it is used: listing models need not wait for it
 
 COLUMNS = ("user", "item", "score")
 
@@ -107,8 +106,12 @@ class FromFile(Model):
         return Scorer(Lists(lists))
 
 
-def read(path: Path) -> pa.Table:
+def read(path: Path) -> "pa.Table":
     """Read a table of lists."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(path) if path.suffix == ".parquet" else pyarrow.csv.read_csv(path)
     except (OSError, pa.ArrowException) as error:
@@ -120,8 +123,11 @@ def read(path: Path) -> pa.Table:
     return table
 
 
-def _positions(column: pa.ChunkedArray, ids: pa.Array, name: str) -> npt.NDArray[np.int64]:
+def _positions(column: "pa.ChunkedArray", ids: "pa.Array", name: str) -> npt.NDArray[np.int64]:
     """Where each id stands among those to rank; -1 for ids that are not among them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
         found = pc.index_in(column.cast(ids.type), value_set=ids)
     except pa.ArrowException as error:

@@ -1,0 +1,113 @@
+"""RG² without extra weight on observed cells, in closed form: one truncated SVD.
+
+At α = 0 the objective of `rg2` weighs every cell of user u by w_u = |I_u| / 2n alone. With
+B = diagMat(a) R, a_u² = n / (2 |I_u|), C = I - 11ᵀ/n and A = B C, whose rows sum to zero, it is
+
+    |A - diagMat(√w) P Qᵀ|² + λ n Σ w_u |p_u|² + λ Σw |Q|²
+
+up to a constant, and the best P Qᵀ of rank K is that of the K largest singular triplets of A with
+each σ lowered by λ √(n Σw), or 0. A is never formed: it is a sparse matrix and a rank-one one.
+
+The right factors are orthogonal to 1, since A's are. The exact RG^x, which adds to RG² the squared
+sum of a user's scores, 1ᵀQ p_u, can therefore do no better at α = 0 than with these same factors.
+"""
+
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.linalg import blas
+from recbench.linalg.krylov import Eigenpairs, largest
+from recbench.linalg.normal import Floats, Terms, Vector, add_up
+from recbench.models.als import Factorisation, FactorScorer, Lengths, Problem, rank_for, reserve
+from recbench.models.als_models import Rg2
+from recbench.models.base import Context
+from recbench.registry import MODELS, param
+
+
+@MODELS.register("rg2-svd")
+@dataclass(frozen=True)
+class Rg2Svd(Factorisation):
+    """The global minimum of RG² at α = 0, by a truncated SVD with shrunk singular values."""
+
+    cite = Rg2.cite
+    factors: int = param(64, help="factors of each user and item", low=1, log=True)
+    l2: float = param(0.1, help="penalty λ on the factors", low=0, log=True)
+    tol: float = param(
+        1e-5, help="residual of the singular vectors, relative", low=0, open_low=True
+    )
+
+    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+        """Those of RG² at α = 0."""
+        return Rg2(alpha=0.0, l2=self.l2).user_terms(lengths, items)
+
+    def item_ridge(self, lengths: Lengths, users: int) -> Vector:
+        """That of RG² at α = 0."""
+        return Rg2(alpha=0.0, l2=self.l2).item_ridge(lengths, users)
+
+    def fit(self, train: sparse.csr_array, ctx: Context) -> FactorScorer:
+        """Take the item factors from the SVD, and the users' from them: both halves are exact."""
+        start = time.perf_counter()
+        rank, note = rank_for(self.factors, train)
+        reserve(3 * rank, train, ctx)
+        problem = Problem.of(self, train)
+        n = train.shape[1]
+        weight = max(train.nnz, 1) / (2.0 * n)
+        shrink = self.l2 * np.sqrt(n * weight)
+        with blas.workers() as pool:
+            pairs, right = _triplets(_Centred(problem, pool, ctx.dtype), rank, shrink, self.tol)
+            kept = np.maximum(np.sqrt(np.maximum(pairs.values, 0.0)) - shrink, 0.0)
+            # Of all ways to share σ between P and Q the penalty likes this one best.
+            q = right * (np.sqrt(kept) * (n / weight) ** 0.25).astype(right.dtype)
+            p = np.zeros((train.shape[0], rank), ctx.dtype)
+            basis, value = problem.solve_users(pool, p, q)
+        trace = [{
+            "sweep": 0, "seconds": time.perf_counter() - start,
+            "objective": value + problem.item_penalty(q),
+            "residual": pairs.residual, "products": pairs.products,
+        }]  # fmt: skip
+        return problem.scorer(basis, p, trace, note)
+
+
+def _triplets(
+    centred: "_Centred", rank: int, shrink: float, tol: float
+) -> tuple[Eigenpairs, Floats]:
+    """The largest eigenvalues of AᵀA and their vectors, found on the shorter side of A."""
+    a, dtype = centred, centred.scale.dtype
+    users, items = len(a.scale), a.users.width
+    # Of a singular value that is shrunk to nothing the vectors do not matter.
+    settings: dict[str, Any] = {"dtype": dtype, "tol": tol, "least": shrink**2}
+    if items <= users:
+        pairs = largest(a.pool, lambda x: a.transposed_times(a.times(x)), items, rank, **settings)
+        return pairs, pairs.vectors
+    pairs = largest(a.pool, lambda y: a.times(a.transposed_times(y)), users, rank, **settings)
+    values = np.sqrt(np.maximum(pairs.values, np.finfo(dtype).tiny))
+    return pairs, a.transposed_times(pairs.vectors) / values.astype(dtype)
+
+
+class _Centred:
+    """A = diagMat(a) R - √w 1ᵀ."""
+
+    def __init__(self, problem: Problem, pool: Executor, dtype: npt.DTypeLike) -> None:
+        self.users, self.items, self.pool = problem.users, problem.items, pool
+        lengths, n = self.users.lengths, self.users.width
+        self.roots = np.sqrt(lengths / (2.0 * n)).astype(dtype)[:, None]
+        self.scale = np.sqrt(n / (2.0 * np.maximum(lengths, 1))).astype(dtype)[:, None]
+
+    def times(self, x: Floats) -> Floats:
+        """A X."""
+        out = add_up(self.pool, self.users, x)
+        out *= self.scale
+        out -= self.roots * x.sum(axis=0)
+        return out
+
+    def transposed_times(self, y: Floats) -> Floats:
+        """Aᵀ Y."""
+        out = add_up(self.pool, self.items, y * self.scale)
+        out -= self.roots[:, 0] @ y
+        return out
