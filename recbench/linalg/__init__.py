@@ -1,0 +1,1 @@
+"""Arithmetic on large matrices; nothing in here knows what a recommender is."""
