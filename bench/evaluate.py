@@ -6,8 +6,8 @@
 Gowalla's test users are ranked over every item twice: by EASE over the items of at least 20
 interactions, and by 64 factors over all items. Everyone gets the same weights, all cores, and
 blocks of users of the size that suits them. Contestants take turns, each in its own process; the
-fastest of the rounds counts. Metrics must agree with a plain NumPy evaluation to 1e-6. Last, nine
-scalings of one base are ranked together, beside one.
+fastest of all evaluations counts. Metrics must agree with a plain NumPy evaluation to 1e-6.
+Last, nine scalings of one base are ranked together, beside one.
 """
 
 import argparse
@@ -28,6 +28,9 @@ from scipy import sparse
 
 K = 20
 RANK = 64
+SECONDS = 8
+"""Everybody evaluates again and again for so long in each round."""
+
 GOWALLA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gowalla"
 Found = dict[str, float]
 Run = Callable[[], Found]
@@ -278,12 +281,13 @@ def measure(task: str, name: str, folder: Path) -> None:
     world = load(folder / task)
     contestant = CONTESTANTS[task][name]
     contestant(world.first(50))()
-    run = contestant(world)
-    began = time.perf_counter()
-    found = run()
-    seconds = time.perf_counter() - began
+    run, fastest, began = contestant(world), np.inf, time.perf_counter()
+    while time.perf_counter() - began < SECONDS:
+        start = time.perf_counter()
+        found = run()
+        fastest = min(fastest, time.perf_counter() - start)
     users, items = world.history.shape
-    print(json.dumps({"users": users, "items": items, "seconds": seconds, **found}))
+    print(json.dumps({"users": users, "items": items, "seconds": fastest, **found}))
 
 
 def race(task: str, folder: Path, peers: str | None, rounds: int) -> dict[str, Found]:

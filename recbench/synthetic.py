@@ -189,6 +189,7 @@ class Tastes:
             nth = np.searchsorted(bounds, random.random_sample(len(user)), side="right")
             mark = chosen[user, nth] + random.random_sample(len(user))
             place = np.searchsorted(self.cumulated, mark, side="right")
+            place = np.minimum(place, len(self.item) - 1)  # a mark may have been rounded up
             key = _distinct(np.concatenate([key, user * n_items + self.item[place]]))
             missing = degrees - np.bincount(key // n_items, minlength=len(degrees))
             if not missing.any():

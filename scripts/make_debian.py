@@ -11,6 +11,7 @@ and is left out. What remains is the iterated 5-core. The same index gives the s
 
 import gzip
 import hashlib
+import importlib
 import lzma
 import re
 import sys
@@ -123,13 +124,13 @@ def unpacked(path: str) -> bytes:
 
 def _unpacked_lz4(packed: bytes) -> bytes:
     try:
-        import lz4.frame
+        lz4 = importlib.import_module("lz4.frame")  # not a dependency of the package
     except ImportError:
         raise UsageError(
             "reading .lz4 needs the package lz4; install it, or unpack the index first and "
             "give '-' for standard input"
         ) from None
-    data: bytes = lz4.frame.decompress(packed)
+    data: bytes = lz4.decompress(packed)
     return data
 
 

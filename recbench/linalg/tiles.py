@@ -1,16 +1,11 @@
 """A symmetric matrix of which only the lower triangle is stored, and its inverse in place.
 
-The matrix is cut into square tiles, each one array of its own, in memory or in a folder of
-memory-mapped files. Half a matrix is n²/2 numbers; nothing here ever makes the other half.
+The matrix is cut into square tiles, each contiguous, in memory or in a folder of memory-mapped
+files. That is n²/2 numbers, and nothing here ever makes the other half.
 
-The inverse of a positive definite K is made by sweeping one block row k after another. With
-T the matrix as it stands, L the Cholesky factor of T_kk, M = L⁻¹ and Y_i = T_ik Mᵀ, a sweep is
-
-    T_kk ← MᵀM = T_kk⁻¹      T_ik ← ± Y_i M = ± T_ik T_kk⁻¹      T_ij ← T_ij ∓ Y_i Y_jᵀ
-
-with the upper signs, unless block i (and, with T_ij, also j) was swept before. When all are swept,
-T is K⁻¹. Each assignment happens inside its own tile, so the workspace is nil, and n³ operations
-are all there are. LAPACK on the whole matrix does as many, but its spotrf crashes near n = 40,000.
+A positive definite matrix is inverted by sweeping one row of tiles after another (see `Sweep`):
+n³ operations, nearly all of them products of tiles, and none of them needs room outside the
+tiles. LAPACK on the whole matrix takes as many, but its spotrf crashes near n = 40,000.
 """
 
 from collections.abc import Callable
@@ -78,14 +73,21 @@ class Tiles:
     ) -> "Tiles":
         """Make a matrix of zeros to be filled, in memory or in a folder, which loses its tiles."""
         tiles = cls(n, dtype, side, folder)
-        if tiles._folder is not None:
+        if tiles._folder is None:
+            tiles._cut(np.zeros(tiles.bytes_needed(n, dtype, side) // tiles.dtype.itemsize, dtype))
+        else:
             tiles._folder.clear()
-        for key in tiles.keys:
-            if tiles._folder is None:
-                tiles._tiles[key] = np.zeros(tiles.shape(key), tiles.dtype)
-            else:
+            for key in tiles.keys:
                 tiles._tiles[key] = tiles._folder.create(key, tiles.dtype, tiles.shape(key))
         return tiles
+
+    def _cut(self, numbers: Matrix) -> None:
+        """Cut the tiles from one array: the system hands out large ones in large pages."""
+        start = 0
+        for key in self.keys:
+            rows, columns = self.shape(key)
+            self._tiles[key] = numbers[start : start + rows * columns].reshape(rows, columns)
+            start += rows * columns
 
     @staticmethod
     def bytes_needed(n: int, dtype: npt.DTypeLike = np.float32, side: int = SIDE) -> int:

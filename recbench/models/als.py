@@ -148,10 +148,13 @@ def rank_for(factors: int, train: sparse.csr_array) -> tuple[int, str]:
     return rank, few if rank < factors else ""
 
 
-def reserve(rank: int, train: sparse.csr_array, ctx: Context) -> None:
-    """Decline what does not fit in memory: factors and half as much, and the matrix by columns."""
+def reserve(rank: int, train: sparse.csr_array, ctx: Context, spare: int | None = None) -> None:
+    """Decline what does not fit in memory: factors, the matrix by columns, and something to spare.
+
+    Sweeps need half as much as the factors, if they are to return to the best.
+    """
     factors = sum(train.shape) * rank * np.dtype(ctx.dtype).itemsize
-    needed = int(1.5 * factors) + 16 * train.nnz
+    needed = factors + 16 * train.nnz + (factors // 2 if spare is None else spare)
     ctx.reserve(needed, f"{rank} factors for {train.shape[0]} users", "use fewer factors")
 
 

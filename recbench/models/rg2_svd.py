@@ -13,17 +13,16 @@ sum of a user's scores, 1ᵀQ p_u, can therefore do no better at α = 0 than wit
 """
 
 import time
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from recbench.linalg import blas
-from recbench.linalg.krylov import Eigenpairs, largest
-from recbench.linalg.normal import Floats, Terms, Vector, add_up
+from recbench.linalg.eigen import Eigenpairs, bytes_needed, leading
+from recbench.linalg.normal import Floats, Terms, Vector
+from recbench.linalg.thin import Thin
 from recbench.models.als import Factorisation, FactorScorer, Lengths, Problem, rank_for, reserve
 from recbench.models.als_models import Rg2
 from recbench.models.base import Context
@@ -38,9 +37,7 @@ class Rg2Svd(Factorisation):
     cite = Rg2.cite
     factors: int = param(64, help="factors of each user and item", low=1, log=True)
     l2: float = param(0.1, help="penalty λ on the factors", low=0, log=True)
-    tol: float = param(
-        1e-5, help="residual of the singular vectors, relative", low=0, open_low=True
-    )
+    tol: float = param(1e-5, help="residual of the singular vectors", low=0, open_low=True)
 
     def user_terms(self, lengths: Lengths, items: int) -> Terms:
         """Those of RG² at α = 0."""
@@ -54,60 +51,53 @@ class Rg2Svd(Factorisation):
         """Take the item factors from the SVD, and the users' from them: both halves are exact."""
         start = time.perf_counter()
         rank, note = rank_for(self.factors, train)
-        reserve(3 * rank, train, ctx)
+        reserve(rank, train, ctx, spare=bytes_needed(min(train.shape), rank))
         problem = Problem.of(self, train)
+        pairs, right = _triplets(_Centred(problem, train, ctx.dtype), rank, self.tol)
         n = train.shape[1]
         weight = max(train.nnz, 1) / (2.0 * n)
-        shrink = self.l2 * np.sqrt(n * weight)
+        shrunk = np.sqrt(np.maximum(pairs.values, 0.0)) - self.l2 * np.sqrt(n * weight)
+        # Of all ways to share σ between P and Q the penalty likes this one best.
+        q = right * (np.sqrt(np.maximum(shrunk, 0.0)) * (n / weight) ** 0.25)
+        q = np.ascontiguousarray(q, ctx.dtype)
+        p = np.zeros((train.shape[0], rank), ctx.dtype)
         with blas.workers() as pool:
-            pairs, right = _triplets(_Centred(problem, pool, ctx.dtype), rank, shrink, self.tol)
-            kept = np.maximum(np.sqrt(np.maximum(pairs.values, 0.0)) - shrink, 0.0)
-            # Of all ways to share σ between P and Q the penalty likes this one best.
-            q = right * (np.sqrt(kept) * (n / weight) ** 0.25).astype(right.dtype)
-            p = np.zeros((train.shape[0], rank), ctx.dtype)
             basis, value = problem.solve_users(pool, p, q)
         trace = [{
             "sweep": 0, "seconds": time.perf_counter() - start,
-            "objective": value + problem.item_penalty(q),
-            "residual": pairs.residual, "products": pairs.products,
+            "objective": value + problem.item_penalty(q), "residual": float(pairs.residual),
         }]  # fmt: skip
         return problem.scorer(basis, p, trace, note)
 
 
-def _triplets(
-    centred: "_Centred", rank: int, shrink: float, tol: float
-) -> tuple[Eigenpairs, Floats]:
+def _triplets(a: "_Centred", rank: int, tol: float) -> tuple[Eigenpairs, Floats]:
     """The largest eigenvalues of AᵀA and their vectors, found on the shorter side of A."""
-    a, dtype = centred, centred.scale.dtype
-    users, items = len(a.scale), a.users.width
-    # Of a singular value that is shrunk to nothing the vectors do not matter.
-    settings: dict[str, Any] = {"dtype": dtype, "tol": tol, "least": shrink**2}
+    users, items = a.right.shape
     if items <= users:
-        pairs = largest(a.pool, lambda x: a.transposed_times(a.times(x)), items, rank, **settings)
+        pairs = leading(lambda x: a.left_times(a.times(x)), items, rank, tolerance=tol)
         return pairs, pairs.vectors
-    pairs = largest(a.pool, lambda y: a.times(a.transposed_times(y)), users, rank, **settings)
-    values = np.sqrt(np.maximum(pairs.values, np.finfo(dtype).tiny))
-    return pairs, a.transposed_times(pairs.vectors) / values.astype(dtype)
+    pairs = leading(lambda y: a.times(a.left_times(y)), users, rank, tolerance=tol)
+    # The vectors of a singular value of zero may be anything: they get no weight.
+    values = np.sqrt(np.maximum(pairs.values, np.finfo(np.float32).tiny))
+    return pairs, a.left_times(pairs.vectors) / values
 
 
 class _Centred:
     """A = diagMat(a) R - √w 1ᵀ."""
 
-    def __init__(self, problem: Problem, pool: Executor, dtype: npt.DTypeLike) -> None:
-        self.users, self.items, self.pool = problem.users, problem.items, pool
-        lengths, n = self.users.lengths, self.users.width
-        self.roots = np.sqrt(lengths / (2.0 * n)).astype(dtype)[:, None]
-        self.scale = np.sqrt(n / (2.0 * np.maximum(lengths, 1))).astype(dtype)[:, None]
+    def __init__(self, problem: Problem, train: sparse.csr_array, dtype: npt.DTypeLike) -> None:
+        lengths, n = problem.users.lengths, train.shape[1]
+        self.roots = np.sqrt(lengths / (2.0 * n))
+        scaled = train.copy()
+        scaled.data = np.repeat(np.sqrt(n / (2.0 * np.maximum(lengths, 1))), lengths)
+        self.right, self.left = Thin(scaled, dtype), Thin(scaled.T, dtype)
 
     def times(self, x: Floats) -> Floats:
         """A X."""
-        out = add_up(self.pool, self.users, x)
-        out *= self.scale
-        out -= self.roots * x.sum(axis=0)
+        out: Floats = (self.right @ x) - self.roots[:, None] * x.sum(axis=0)
         return out
 
-    def transposed_times(self, y: Floats) -> Floats:
+    def left_times(self, y: Floats) -> Floats:
         """Aᵀ Y."""
-        out = add_up(self.pool, self.items, y * self.scale)
-        out -= self.roots[:, 0] @ y
+        out: Floats = (self.left @ y) - self.roots @ y
         return out

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 import raw
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbench.errors import DataError, UsageError
@@ -78,6 +78,7 @@ def test_options(tmp_path):
         rows(b"0 1\n", tmp_path, {"count-frist": True})
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.integers(0, 99), st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=9

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 import raw
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbench.errors import DataError
@@ -252,6 +252,7 @@ def test_regular_text_is_no_bomb(tmp_path):
     assert len(read_all(path)["a"]) == 1_200_000
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=5), st.integers(1, 50))
 def test_gunzip_is_the_inverse_of_gzip(texts, size):
     stream = Gunzip(io.BytesIO(b"".join(map(gzip.compress, texts))), "x", lambda count: None)
@@ -263,6 +264,7 @@ def test_gunzip_is_the_inverse_of_gzip(texts, size):
     assert b"".join(pieces) == b"".join(texts)
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=200), st.data())
 def test_a_cut_gzip_stream_never_ends_well(text, data):
     packed = gzip.compress(text)

@@ -1,6 +1,6 @@
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbench.errors import DataError
@@ -26,6 +26,7 @@ def ids(blocks, missing=()):
     return column.finish(same)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(INT64, min_size=1, max_size=6), min_size=1, max_size=4))
 def test_canonical_integers_become_int64(blocks):
     found = ids([[str(number) for number in block] for block in blocks])
@@ -33,6 +34,7 @@ def test_canonical_integers_become_int64(blocks):
     assert found.to_pylist() == [number for block in blocks for number in block]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.one_of(INT64.map(str), ODD), min_size=1, max_size=6), min_size=1, max_size=4

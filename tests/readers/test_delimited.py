@@ -251,7 +251,7 @@ CELL = st.text(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(CELL, CELL, st.floats(allow_nan=False, allow_infinity=False)),

@@ -3,7 +3,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbench.errors import DataError, UsageError
@@ -23,6 +23,7 @@ def joined(found):
     return b"".join(block.text for block in found)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab,é", max_size=3), max_size=30), st.integers(8, 20), st.booleans())
 def test_blocks_are_whole_lines_and_nothing_is_lost(lines, max_line, ended):
     text = "\n".join(lines).encode() + b"\n" * ended
@@ -35,6 +36,7 @@ def test_blocks_are_whole_lines_and_nothing_is_lost(lines, max_line, ended):
         line += block.lines
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n"]), max_size=40), st.integers(4, 9)
 )
@@ -99,6 +101,7 @@ def test_an_encoding_that_does_not_exist():
         cut(b"a", encoding="utf-9")
 
 
+@settings(deadline=None)
 @given(st.text('a"\n', max_size=30))
 def test_quoted_line_ends_do_not_end_a_row(text):
     end = end_of_quoted_lines(text.encode())

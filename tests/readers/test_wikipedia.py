@@ -4,7 +4,7 @@ import re
 
 import pytest
 import raw
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbench.errors import DataError, UsageError
@@ -120,6 +120,7 @@ TITLE = st.text(
 ROW = st.tuples(st.integers(-(10**17), 10**17), st.integers(0, 15), TITLE)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(ROW, min_size=1, max_size=4), max_size=3),
     st.integers(200, 900),
