@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recbench.catalog import Entry, load_catalog
+from recbench.catalog import EMBEDDED, Entry, load_catalog
 from recbench.data import Dataset, Interactions, load_embedded
 from recbench.errors import DataError, UsageError, unknown
 from recbench.fetch import fetch, home_folder
@@ -37,7 +37,7 @@ def open_dataset(name: str, access: Access) -> Dataset:
 
         return generate(parse(name))
     entry = entry_of(name)
-    if entry.reader == "embedded":
+    if entry.reader == EMBEDDED:
         return load_embedded(name)
     path = prepared_path(entry, access.home)
     if path.exists():
@@ -65,7 +65,7 @@ def prepared_path(entry: Entry, home: Path) -> Path:
 
 def state_of(entry: Entry, home: Path) -> str:
     """'embedded', 'ready', or how a dataset can be had."""
-    if entry.reader == "embedded":
+    if entry.reader == EMBEDDED:
         return "embedded"
     if prepared_path(entry, home).exists():
         return "ready"
@@ -102,7 +102,7 @@ def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
 
 def read_raw(entry: Entry, access: Access) -> Interactions:
     """The rows of an entry as they stand in its raw files."""
-    if entry.reader == "embedded":
+    if entry.reader == EMBEDDED:
         raise UsageError(f"{entry.name} comes prepared; there are no raw files to search in")
     return read_entry(entry, raw_files(entry, access))
 

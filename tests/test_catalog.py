@@ -327,3 +327,12 @@ def test_the_documented_entries_are_valid_and_short(tmp_path):
         entries |= load_catalog(write(tmp_path, block))
         assert len(block.strip().splitlines()) <= 12
     assert {"my-shop", "my-split"} <= set(entries)
+
+
+def test_a_working_copy_of_recbench_is_not_a_catalogue_of_ones_own(tmp_path, monkeypatch):
+    shipped = Path(__file__).resolve().parents[1] / "datasets.yaml"
+    (tmp_path / "datasets.yaml").write_bytes(shipped.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert load_catalog() == load_catalog(None)
+    (tmp_path / "datasets.yaml").write_bytes(shipped.read_bytes() + b"\n# a note\n")
+    assert load_catalog().keys() == load_catalog(None).keys()
