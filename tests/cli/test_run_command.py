@@ -208,7 +208,13 @@ def test_ctrl_c_keeps_what_is_finished(folder):
     words = "run --data toy.csv --user u --item i --plugin slow.py -m fragile --grid x=4:60:1"
     command = [sys.executable, "-m", "recbench", *words.split()]
     process = subprocess.Popen(
-        command, cwd=folder, stderr=subprocess.PIPE, text=True, env=os.environ | {"CI": "1"}
+        command,
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"CI": "1"},
+        # A test run in the background inherits a Ctrl-C that is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     log = Path(folder, "results", "toy-strong", "trials.jsonl")
     deadline = time.monotonic() + 60
