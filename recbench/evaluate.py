@@ -4,7 +4,7 @@ Scorers that share a Base are ranked in one pass: the base scores a user once, w
 number of models.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -41,16 +41,14 @@ def evaluate(
 
 def rank(
     scorers: Sequence[Scorer], part: Part, depth: int, progress: Progress = silent
-) -> list[Top]:
+) -> Iterator[Top]:
     """The best items of every user by each scorer, one deeper than asked to see a tie."""
     depth = min(depth, part.target.shape[1])
-    tops: list[Top] = []
     for _, group in groupby(scorers, key=lambda scorer: id(scorer.base)):
         sharing = list(group)
         scales = [scorer.scale for scorer in sharing]
         base = sharing[0].base
-        tops += base.top(part.history, part.train_rows, part.seen, depth + 1, scales, progress)
-    return tops
+        yield from base.top(part.history, part.train_rows, part.seen, depth + 1, scales, progress)
 
 
 def ranking_of(

@@ -1,11 +1,15 @@
 """Fixtures for every test."""
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
+# Tests that a shell runs in the background inherit a Ctrl-C that is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder of tests
 

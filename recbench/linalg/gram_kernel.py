@@ -17,10 +17,10 @@ def add_rows(
     column_entries: Integers,
     starts: Integers,
     columns: Integers,
-    values: npt.NDArray[np.floating[Any]],
-    sums: npt.NDArray[np.float64],
+    values: npt.NDArray[np.floating[Any]] | None,
+    sums: npt.NDArray[Any],
 ) -> None:
-    """Add rows `first` and up of the lower triangle of RᵀR to `sums`.
+    """Add rows `first` and up of the lower triangle of RᵀR to `sums`; no values are all ones.
 
     R comes by rows, with sorted unsigned columns (signed ones cost a test for wrapping around),
     and by columns, where each entry is given by its row and its place in the arrays by rows. All
@@ -30,7 +30,12 @@ def add_rows(
         row = sums[i]
         for e in range(column_starts[first + i], column_starts[first + i + 1]):
             begin, end = starts[column_rows[e]], column_entries[e] + 1
-            others, theirs = columns[begin:end], values[begin:end]
-            own = np.float64(values[end - 1])
-            for q in range(len(others)):
-                row[others[q]] += own * theirs[q]
+            others = columns[begin:end]
+            if values is None:  # decided when compiled
+                for q in range(len(others)):
+                    row[others[q]] += 1
+            else:
+                theirs = values[begin:end]
+                own = np.float64(theirs[-1])
+                for q in range(len(others)):
+                    row[others[q]] += own * theirs[q]

@@ -35,7 +35,7 @@ def entries(file: BinaryIO, label: str, count: Callable[[int], None]) -> Iterato
         raise _damaged(label, error) from None
     with archive:
         for info in archive.infolist():
-            if not info.is_dir():
+            if not info.filename.endswith("/"):
                 stream = _ZipStream(archive, info, f"{label}: {shown(info.filename)}", count)
                 yield Entry(info.filename, stream, _kind(info))
 

@@ -213,8 +213,6 @@ def test_ctrl_c_keeps_what_is_finished(folder):
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"CI": "1"},
-        # A test run in the background inherits a Ctrl-C that is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     log = Path(folder, "results", "toy-strong", "trials.jsonl")
     deadline = time.monotonic() + 60
