@@ -53,7 +53,7 @@ def measured(reader: str, made: Made) -> dict[str, float]:
     command = [sys.executable, __file__, "--measure", job]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(done.stderr)
+        raise SystemExit(done.stderr or f"{reader} died of signal {-done.returncode}")
     return dict(json.loads(done.stdout))
 
 

@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-# Tests that a shell runs in the background inherit a Ctrl-C that is ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder of tests
 
 import toys
@@ -18,6 +15,9 @@ from recbench.cli import main
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
 Recbench = Callable[..., Result]
+
+# Tests that a shell runs in the background inherit a Ctrl-C that is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
