@@ -113,6 +113,7 @@ def with_byte(text, at, value):
 
 
 TWO = raw.tar_of({"a.csv": b"a" * 600, "b.csv": b"b" * 600})
+NAMELESS = bytes(6).join(raw.zip_of({"abcdef": TEXT}).rsplit(b"abcdef", 1))
 ENCRYPTED = with_byte(
     with_byte(raw.zip_of({"a.csv": TEXT}), 6, 1),
     raw.zip_of({"a.csv": TEXT}).index(b"PK\x01\x02") + 8,
@@ -164,6 +165,7 @@ def nested(layers):
         broken("7z", b"7z\xbc\xaf\x27\x1c....", "is packed with 7-Zip; unpack it first"),
         broken("xz", b"\xfd7zXZ\0....", "is packed with xz; unpack it first"),
         broken("zip.tar", raw.tar_of({"a.zip": raw.zip_of({"a": TEXT})}), "is packed with zip"),
+        broken("nameless.zip", NAMELESS, "is damaged or cut short: File name in directory"),
         broken("folder.tar", raw.tar_entry("only", b"5"), "files wanted; it holds no files"),
     ],
 )  # fmt: skip
