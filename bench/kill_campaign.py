@@ -5,11 +5,13 @@
 A campaign of 200 trials of several models on `debian` is killed (SIGKILL, with its children)
 `--each` times before it may finish; that is repeated until there were `--kills` kills. Every
 finished table must be byte-identical to that of a run that nobody disturbed, with no trial
-missing or doubled, every per-user file readable, and no reservation left behind.
+missing or doubled, every per-user file readable, and no reservation or lock left behind. With
+`--each 1` every single kill is followed by a run to the end.
 """
 
 import argparse
 import csv
+import json
 import os
 import random
 import shutil
@@ -21,6 +23,7 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from filelock import FileLock
 
 WORDS = (  # noqa: SIM905 - reads as it is typed
     "run -q -m popularity -m ease -m deql-l2 -m edlae -m rdlae --grid ease.l2=1,10,100 "
@@ -65,7 +68,19 @@ def check(folder: Path, expected: bytes) -> None:
     for trial, part in keys:
         assert pq.read_table(folder / "per-user" / f"{trial}-{part}.parquet").num_rows
     assert not (folder / ".claims").exists(), "a reservation was left behind"
+    with FileLock(folder / ".lock", blocking=False):  # raises if anybody still holds it
+        pass
+    lines = (folder / "trials.jsonl").read_bytes().splitlines()
+    assert sum(map(whole, lines)) == len(keys), "a trial was recorded twice"
     assert not list(folder.rglob("*.part")), "a partial file was left behind"
+
+
+def whole(line: bytes) -> bool:
+    """Whether a line of the log is not one that a kill cut short."""
+    try:
+        return "trial" in json.loads(line)
+    except ValueError:
+        return False
 
 
 def main() -> None:
@@ -75,15 +90,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="recbench-kill-"))
-    whole = finish(root / "undisturbed", options.jobs)
+    seconds = finish(root / "undisturbed", options.jobs)
     expected = (root / "undisturbed" / "metrics.csv").read_bytes()
     trials = expected.count(b",valid,")
-    print(f"undisturbed: {trials} trials in {whole:.1f} s")
+    print(f"undisturbed: {trials} trials in {seconds:.1f} s")
     moments, kills, campaigns = random.Random(0), 0, 0
     while kills < options.kills:
         folder = root / f"campaign-{campaigns}"
         here = sum(
-            kill_after(folder, options.jobs, moments.uniform(0.2, whole / 2))
+            kill_after(folder, options.jobs, moments.uniform(0.2, seconds / 2))
             for _ in range(options.each)
         )
         finish(folder, options.jobs)

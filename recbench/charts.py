@@ -19,6 +19,42 @@ Point = tuple[float, float, str]
 
 
 @dataclass(frozen=True)
+class Chart:
+    """A drawing, `WIDTH` wide; as text it is part of a page."""
+
+    content: str
+    label: str
+    height: float = HEIGHT
+    names: Sequence[str] = ()
+    """The series in order of their colours, if there are several."""
+
+    def __str__(self) -> str:
+        return (
+            f'<svg viewBox="0 0 {WIDTH} {self.height:.0f}" role="img" '
+            f'aria-label="{escape(self.label)}">{self.content}</svg>{self._legend()}'
+        )
+
+    def _legend(self) -> str:
+        items = "".join(
+            f'<li><svg viewBox="0 0 12 12"><circle cx="6" cy="6" r="4.5" style="{marker(i)}"/>'
+            f"</svg>{escape(name)}</li>"
+            for i, name in enumerate(self.names)
+        )
+        return f'<ul class="legend">{items}</ul>' if items else ""
+
+
+def colour(index: int) -> str:
+    """The colour of a series, as the page or figure around it defines it."""
+    return f"var(--s{index % SERIES})"
+
+
+def marker(index: int) -> str:
+    """How points of a series look: discs, and rings when the colours are used up."""
+    look = "fill:none;stroke-width:2;stroke" if index // SERIES % 2 else "fill"
+    return f"{look}:{colour(index)}"
+
+
+@dataclass(frozen=True)
 class Axis:
     """Maps values to pixels and knows round values to write beside the line."""
 
@@ -91,17 +127,10 @@ def _frame(x: Axis, y: Axis, x_name: str, y_name: str) -> str:
     return "".join(parts)
 
 
-def _svg(content: str, label: str, height: float = HEIGHT) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">'
-        f"{content}</svg>"
-    )
-
-
 def lines(
     series: Mapping[str, Sequence[Point]], x_name: str, y_name: str, *,
     log: bool = False, joined: bool = True,
-) -> str:  # fmt: skip
+) -> Chart:  # fmt: skip
     """Points in one colour per series, joined by lines or not."""
     points = [point for some in series.values() for point in some]
     log = log and min(point[0] for point in points) > 0
@@ -109,30 +138,20 @@ def lines(
     y = spread([point[1] for point in points], HEIGHT - BOTTOM, TOP)
     parts = [_frame(x, y, x_name, y_name)]
     for index, some in enumerate(series.values()):
-        colour = f"var(--s{index % SERIES})"
         placed = [(x.at(p[0]), y.at(p[1]), p[2]) for p in sorted(some)]
         if joined and len(placed) > 1:
             path = "L".join(f"{a:.1f} {b:.1f}" for a, b, _ in placed)
-            parts.append(f'<path class="line" style="stroke:{colour}" d="M{path}"/>')
+            parts.append(f'<path class="line" style="stroke:{colour(index)}" d="M{path}"/>')
         parts += [
-            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4.5" style="fill:{colour}">'
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4.5" style="{marker(index)}">'
             f"<title>{escape(words)}</title></circle>"
             for a, b, words in placed
         ]
-    return _svg("".join(parts), f"{y_name} against {x_name}") + _legend(list(series))
+    names = list(series) if len(series) > 1 else []
+    return Chart("".join(parts), f"{y_name} against {x_name}", names=names)
 
 
-def _legend(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return ""
-    items = "".join(
-        f'<li><i style="background:var(--s{i % SERIES})"></i>{escape(name)}</li>'
-        for i, name in enumerate(names)
-    )
-    return f'<ul class="legend">{items}</ul>'
-
-
-def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, value: str) -> str:
+def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, value: str) -> Chart:
     """One cell per pair of parameter values; the darker the better, the best one outlined."""
     columns, rows = (sorted({key[side] for key in cells}) for side in (0, 1))
     low, high = min(cells.values()), max(cells.values())
@@ -169,4 +188,4 @@ def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, v
         f"{escape(value)} from {low:.4f} to {high:.4f}</text>"
     )
     content = "".join(parts) + f'<g class="axis">{"".join(texts)}</g>'
-    return _svg(content, f"{value} over {x_name} and {y_name}", bottom + 48)
+    return Chart(content, f"{value} over {x_name} and {y_name}", bottom + 48)

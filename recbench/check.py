@@ -14,16 +14,16 @@ from recbench.models.base import Context
 from recbench.plan import Plan
 from recbench.published import Published
 from recbench.registry import MODELS, params_of
-from recbench.report import View
-from recbench.results import Campaign
+from recbench.results import Campaign, Row
 from recbench.run import Runner
 from recbench.search import models_from, split_from
+from recbench.tables import View
 from recbench.work import Worker
 
 SAME = 1e-6
 """How far a value may move from the recorded one where a row sets no tolerance of its own."""
 
-OK = ("reproduced", "as recorded", "measured")
+UNKNOWN = "parameters not known"
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Finding:
     status: str
     """'reproduced', 'as recorded', 'measured', 'REGRESSED', 'failed', or why it was not run."""
     value: float | None = None
+    reason: str = ""
+    """Why it failed."""
 
     @property
     def regressed(self) -> bool:
@@ -56,33 +58,38 @@ def judge(row: Published, value: float) -> Finding:
     return Finding(row, "as recorded" if row.ours is not None else "measured", value)
 
 
+Group = Callable[[Sequence[Published], Dataset, str], Iterator[tuple[Published, Finding]]]
+"""Runs the rows of one dataset and split, and tells of each what came of it."""
+
+
 def check(
     rows: Sequence[Published],
     open_dataset: Callable[[str], Dataset | None],
-    folder: Path,
-    context: Context,
-    announce: Callable[[str], None],
+    known: Group,
+    unknown: Group | None = None,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> list[Finding]:
-    """Run, or find among results, every row that can be run; rows in the given order.
+    """Have every row run that can be run; findings in the order of the rows.
 
-    `open_dataset` gives a dataset that is at hand, or None. Results are kept under `folder`.
+    `open_dataset` gives a dataset that is at hand, or None. Rows whose parameters are not known
+    are left to `unknown`, where there is one.
     """
     findings: dict[Published, Finding] = {}
-    groups: dict[tuple[str, str], list[Published]] = {}
+    groups: dict[tuple[str, str, Group], list[Published]] = {}
     for row in rows:
         reason = why_not(row)
-        if reason:
+        run = unknown if reason == UNKNOWN and unknown is not None else known
+        if reason and run is known:
             findings[row] = Finding(row, reason)
         else:
-            groups.setdefault((row.our_dataset, row.our_split), []).append(row)
-    for (name, split), group in groups.items():
+            groups.setdefault((row.our_dataset, row.our_split, run), []).append(row)
+    for (name, split, run), group in groups.items():
         dataset = open_dataset(name)
         if dataset is None:
-            reason = f"no data: recbench fetch {name}"
-            findings |= {row: Finding(row, reason) for row in group}
+            findings |= {row: Finding(row, f"no data: recbench fetch {name}") for row in group}
             continue
         announce(f"checking {len(group)} numbers on {name}, {split}")
-        findings |= {f.row: f for f in _check_group(group, dataset, split, folder, context)}
+        findings |= dict(run(group, dataset, split))
     return [findings[row] for row in rows]
 
 
@@ -95,12 +102,13 @@ def why_not(row: Published) -> str:
     if row.metric == "induced rank":
         return "not a ranking metric"
     known = row.parameters or not params_of(MODELS.get(row.our_model))
-    return "" if known else "parameters not known"
+    return "" if known else UNKNOWN
 
 
-def _check_group(
-    rows: Sequence[Published], dataset: Dataset, split: str, folder: Path, context: Context
-) -> Iterator[Finding]:
+def run_known(
+    rows: Sequence[Published], dataset: Dataset, split: str, *, folder: Path, context: Context
+) -> Iterator[tuple[Published, Finding]]:
+    """Run rows by the parameters that are known to give them, or find them among results."""
     metrics = [parse_metric(name) for name in dict.fromkeys(row.metric for row in rows)]
     models = {row: models_from([row.text])[0] for row in rows}
     plan = Plan(
@@ -111,15 +119,26 @@ def _check_group(
         select=metrics[0].text,
         parts=tuple(sorted({row.part for row in rows}, reverse=True)),
     )
-    name = re.sub(r"[^A-Za-z0-9.=-]+", "_", f"check-{dataset.name}-{split}")
-    runner = Runner(Worker(plan, context), Campaign(folder / name))
+    runner = Runner(Worker(plan, context), Campaign(folder / campaign_name(dataset.name, split)))
     found = {(row.text, row.part): row for row in runner.run()}
     for row in rows:
-        result = found.get((models[row].text, row.part))
-        if result is None or result.status != "ok":
-            yield Finding(row, "failed")
-        else:
-            yield judge(row, result.metrics[row.metric])
+        yield row, finding(row, found.get((models[row].text, row.part)))
+
+
+def campaign_name(dataset: str, split: str) -> str:
+    """The folder in which the runs of a dataset and split are kept."""
+    return re.sub(r"[^A-Za-z0-9.=-]+", "_", f"check-{dataset}-{split}")
+
+
+def finding(row: Published, result: Row | None) -> Finding:
+    """What a result says of a row; a model that declines for lack of memory did not get worse."""
+    if result is None:
+        return Finding(row, "failed", reason="there is no result")
+    if result.status == "skipped":
+        return Finding(row, f"skipped: {result.reason}")
+    if result.status != "ok":
+        return Finding(row, "failed", reason=result.reason)
+    return judge(row, result.metrics[row.metric])
 
 
 def view(findings: Sequence[Finding], everything: bool = False) -> View:
@@ -135,9 +154,10 @@ def view(findings: Sequence[Finding], everything: bool = False) -> View:
         }
         for f in shown
     ]  # fmt: skip
-    made = View("Published numbers and ours", pd.DataFrame(lines))
+    made = View("Published numbers and ours", pd.DataFrame(lines), mark="regressed")
     made.marked = [i for i, finding in enumerate(shown) if finding.regressed]
     made.notes = summary(findings)
+    made.notes += [f"{f.row.source}, {f.row.text}: {f.reason}" for f in shown if f.reason]
     return made
 
 
@@ -145,3 +165,19 @@ def summary(findings: Sequence[Finding]) -> list[str]:
     """How many rows met which fate."""
     counts = pd.Series([finding.status for finding in findings]).value_counts()
     return [f"{count} {status}" for status, count in counts.items()]
+
+
+def regressions(findings: Sequence[Finding], most: int = 3) -> str:
+    """Which rows got worse, in a sentence; empty if none did."""
+    worse = [one for one in findings if one.regressed]
+    if not worse:
+        return ""
+    names = "; ".join(f"{one.row.title}: {_fate(one)}" for one in worse[:most])
+    more = f"; and {len(worse) - most} more" if len(worse) > most else ""
+    return f"{len(worse)} numbers are worse than recorded: {names}{more}"
+
+
+def _fate(one: Finding) -> str:
+    if one.value is None:
+        return f"{one.status}, {one.reason}"
+    return f"{one.value:.5f}, was {one.row.ours:.5f}"

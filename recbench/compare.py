@@ -1,10 +1,11 @@
 """Is A better than B? Paired tests on per-user values that were stored when the trials ran.
 
-Users are the sample: both sides measured the same users, so everything works on differences.
+Asked for all users, for those with short and with long histories, and, of what was held out, for
+popular items and for the others. All answers of one table are corrected together.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from recbench.errors import DataError, UsageError, unknown
-from recbench.report import View
+from recbench.paired import LEVEL, RESAMPLES, Vector, bootstrap_interval, holm, permutation_p
 from recbench.results import Campaign, Row, selected
+from recbench.tables import HIGH, LOW, View
 
-Vector = npt.NDArray[np.float64]
-RESAMPLES = 10_000
-LEVEL = 0.95
-BLOCK = 1 << 23
-"""Random numbers held at a time."""
 NOT_METRICS = ("user", "history", "targets")
 LIGHT_SHARE = 0.5
 """Users are light up to the median history, heavy above it."""
+GROUPS = {
+    "light": "light, heavy: users whose history is up to the median, or longer",
+    "head": "head, tail: of what was held out, the most popular items with half of the "
+    "interactions, or the others; of users who have any",
+}
+FEWEST = 20
+"""Users in a group worth judging."""
 
 
 @dataclass(frozen=True)
@@ -58,137 +62,130 @@ class Verdict:
         return "A is better" if self.difference > 0 else "B is better"
 
 
+@dataclass(frozen=True)
+class Question:
+    """A metric asked for a group: NaN for users who are not in it."""
+
+    metric: str
+    group: str
+    a: Vector
+    b: Vector
+
+    @property
+    def users(self) -> int:
+        """How many users are in the group."""
+        return int(np.isfinite(self.a).sum())
+
+
+def compare_sides(
+    campaign: Campaign, a: Sequence[Row], b: Sequence[Row], seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> list[Verdict]:  # fmt: skip
+    """Compare two sides of a campaign; seeds of a side are averaged user by user first."""
+    if a[0].place != b[0].place:
+        places = " and ".join(f"{side[0].dataset}, {side[0].split}" for side in (a, b))
+        raise UsageError(f"these were measured on {places}; compare within one split")
+    return compare(campaign.mean_per_user(a), campaign.mean_per_user(b), seed, resamples)
+
+
 def compare(
     a: pd.DataFrame, b: pd.DataFrame, seed: int = 0, resamples: int = RESAMPLES
 ) -> list[Verdict]:
     """Compare the per-user values of two trials, metric by metric, for all users and by group."""
-    metrics = [name for name in a.columns if name in b.columns and name not in NOT_METRICS]
-    if not metrics:
-        raise UsageError("the two trials have no metric in common; run them with the same -k")
     if len(a) != len(b) or not a["user"].equals(b["user"]):
         raise DataError("the two trials were measured on different users; compare within one split")
-    left, right = (frame[metrics].to_numpy(np.float64) for frame in (a, b))
-    made = []
-    for group, rows in groups(a).items():
-        made += _judge(left[rows], right[rows], metrics, group, seed, resamples)
-    return holm(made)
+    asked = questions(a, b)
+    if not asked:
+        raise UsageError("the two trials have no metric in common; run them with the same -k")
+    differences = np.column_stack([question.a - question.b for question in asked])
+    low, high = bootstrap_interval(differences, seed, resamples)
+    p = permutation_p(differences, seed, resamples)
+    judged = zip(asked, differences.T, low, high, p, holm(p), strict=True)
+    return [_verdict(*one) for one in judged]
 
 
-def groups(values: pd.DataFrame) -> dict[str, npt.NDArray[np.bool_]]:
+def questions(a: pd.DataFrame, b: pd.DataFrame) -> list[Question]:
+    """Every metric that both sides have, for every group of enough users."""
+    shared = [name for name in a.columns if name in b.columns and name not in NOT_METRICS]
+    found = [
+        Question(name, group, *(np.where(rows, side[name], np.nan) for side in (a, b)))
+        for group, rows in user_groups(a).items()
+        for name in shared
+        if ":" not in name
+    ]
+    for name in sorted((n for n in shared if ":" in n), key=lambda n: n.partition(":")[0]):
+        group, _, metric = name.partition(":")
+        found.append(Question(metric, group, a[name].to_numpy(), b[name].to_numpy()))
+    enough = min(FEWEST, len(a))
+    return [question for question in found if question.users >= enough]
+
+
+def user_groups(values: pd.DataFrame) -> dict[str, npt.NDArray[np.bool_]]:
     """All users, and those with short and with long histories."""
     everyone = np.ones(len(values), dtype=np.bool_)
     if "history" not in values:
         return {"all": everyone}
     middle = values["history"].quantile(LIGHT_SHARE)
     light = (values["history"] <= middle).to_numpy()
-    found = {
-        "all": everyone,
-        f"light (<= {middle:g} items)": light,
-        f"heavy (> {middle:g} items)": ~light,
-    }
-    return {name: rows for name, rows in found.items() if rows.sum() > 1}
+    return {"all": everyone, "light": light, "heavy": ~light}
 
 
-def _judge(
-    left: npt.NDArray[np.float64], right: npt.NDArray[np.float64], metrics: Sequence[str],
-    group: str, seed: int, resamples: int,
-) -> list[Verdict]:  # fmt: skip
-    differences = left - right
-    low, high = bootstrap_interval(differences, seed, resamples)
-    p = permutation_p(differences, seed, resamples)
-    spread = differences.std(axis=0, ddof=1)
-    mean = differences.mean(axis=0)
-    return [
-        Verdict(
-            metric, group, len(left), left[:, i].mean(), right[:, i].mean(),
-            mean[i], low[i], high[i], p[i], p[i], mean[i] / spread[i] if spread[i] > 0 else 0.0,
-            wins=int((differences[:, i] > 0).sum()), ties=int((differences[:, i] == 0).sum()),
-            losses=int((differences[:, i] < 0).sum()),
-        )
-        for i, metric in enumerate(metrics)
-    ]  # fmt: skip
+def _verdict(
+    asked: Question, differences: Vector, low: float, high: float, p: float, p_holm: float
+) -> Verdict:
+    there = ~np.isnan(differences)
+    known = differences[there]
+    mean, spread = float(known.mean()), float(known.std(ddof=1)) if len(known) > 1 else 0.0
+    return Verdict(
+        asked.metric, asked.group, len(known), asked.a[there].mean(), asked.b[there].mean(),
+        mean, low, high, p, p_holm, mean / spread if spread > 0 else 0.0,
+        wins=int((known > 0).sum()), ties=int((known == 0).sum()), losses=int((known < 0).sum()),
+    )  # fmt: skip
 
 
-def bootstrap_interval(
-    differences: npt.NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES
-) -> tuple[Vector, Vector]:
-    """Percentile interval of the mean of each column, users drawn with replacement."""
-    rng, users = np.random.default_rng(seed), len(differences)
-    means = np.empty((resamples, differences.shape[1]))
-    for start, stop in _blocks(resamples, users):
-        drawn = rng.integers(users, size=(stop - start, users), dtype=np.int32)
-        # How often each user was drawn turns the means into one matrix product.
-        drawn += np.arange(stop - start, dtype=np.int32)[:, np.newaxis] * users
-        times = np.bincount(drawn.ravel(), minlength=(stop - start) * users)
-        means[start:stop] = times.reshape(stop - start, users) @ differences / users
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return low, high
+def find(
+    campaign: Campaign, wanted: str, select: str, part: str = "test", dataset: str | None = None
+) -> list[Row]:
+    """The trials a user means: an id, the text of a model, or a model's selected trials.
 
-
-def permutation_p(
-    differences: npt.NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES
-) -> Vector:
-    """Two-sided p of each column's mean if every user's A and B were swapped by a coin.
-
-    The observed assignment counts as one of the draws, so p is never 0 and the test never
-    rejects too often.
+    There are several where a model was run with several seeds.
     """
-    rng, users = np.random.default_rng([seed, 1]), len(differences)
-    observed = np.abs(differences.sum(axis=0))
-    slack = 1e-12 * np.abs(differences).sum(axis=0)  # sums in another order are not more extreme
-    extreme = np.zeros(differences.shape[1], dtype=np.int64)
-    for start, stop in _blocks(resamples, users):
-        coins = np.frombuffer(rng.bytes((stop - start) * (-(-users // 8))), dtype=np.uint8)
-        heads = np.unpackbits(coins.reshape(stop - start, -1), axis=1, count=users)
-        totals = 2.0 * (heads @ differences) - differences.sum(axis=0)
-        extreme += (np.abs(totals) >= observed - slack).sum(axis=0)
-    return (extreme + 1) / (resamples + 1)
-
-
-def _blocks(resamples: int, users: int) -> list[tuple[int, int]]:
-    step = max(1, BLOCK // max(users, 1))
-    return [(start, min(start + step, resamples)) for start in range(0, resamples, step)]
-
-
-def holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Correct the p values of everything that is looked at together."""
-    order = sorted(range(len(verdicts)), key=lambda i: verdicts[i].p)
-    corrected, running = [0.0] * len(verdicts), 0.0
-    for rank, i in enumerate(order):
-        running = max(running, min(1.0, (len(verdicts) - rank) * verdicts[i].p))
-        corrected[i] = running
-    return [replace(v, p_holm=p) for v, p in zip(verdicts, corrected, strict=True)]
-
-
-def find(campaign: Campaign, wanted: str, select: str, part: str = "test") -> Row:
-    """The trial a user means: an id, the text of a model, or a model's selected trial."""
-    rows = [row for row in campaign.rows().values() if row.part == part and row.status == "ok"]
-    best = selected(campaign.rows().values(), select)
+    known = [row for row in campaign.rows().values() if dataset in (None, row.dataset)]
+    rows = [row for row in known if row.part == part and row.status == "ok"]
+    best = selected(known, select)
     exact = [row for row in rows if wanted in (row.trial, row.text)]
-    chosen = [row for row in rows if row.model == wanted and row.trial in best]
-    found = exact or chosen
+    found = exact or [row for row in rows if row.model == wanted and row.trial in best]
     if not found:
         names = {row.model for row in rows} | {row.text for row in rows}
         raise unknown(f"{part} result in {campaign.folder}", wanted, names)
-    if len(found) > 1:
-        options = ", ".join(f"{row.text} (seed {row.seed}, id {row.trial})" for row in found)
-        raise UsageError(f"'{wanted}' could be {options}; give the id")
-    return found[0]
+    if len({row.place for row in found}) > 1 or len({row.seed for row in found}) < len(found):
+        options = "; ".join(
+            f"{r.trial} ({r.dataset}, {r.split}, {r.text}, {r.dtype})" for r in found
+        )
+        raise UsageError(f"'{wanted}' could be any of these, give the id: {options}")
+    return found
 
 
-def view(verdicts: Sequence[Verdict], a: Row, b: Row, part: str) -> View:
+def view(verdicts: Sequence[Verdict], a: Sequence[Row], b: Sequence[Row]) -> View:
     """The verdicts as a table."""
     lines: list[dict[str, Any]] = [
         {
-            "metric": v.metric, "users": v.group, "n": v.users, "A": v.a, "B": v.b,
-            "A - B": v.difference, "95% low": v.low, "95% high": v.high, "p": v.p,
+            "metric": v.metric, "of": v.group, "users": v.users, "A": v.a, "B": v.b,
+            "A - B": v.difference, "A - B" + LOW: v.low, "A - B" + HIGH: v.high, "p": v.p,
             "p (Holm)": v.p_holm, "effect": v.effect,
             "win/tie/loss": f"{v.wins}/{v.ties}/{v.losses}", "verdict": v.words,
         }
         for v in verdicts
     ]  # fmt: skip
     decisive = [i for i, verdict in enumerate(verdicts) if verdict.decisive]
-    made = View(f"A: {a.text}\nB: {b.text}\n{part}, {a.dataset}, {a.split}", pd.DataFrame(lines))
-    made.marked = decisive
-    made.notes = [f"* is decisive: p (Holm) below {1 - LEVEL:.2f}"]
+    title = f"A: {_described(a)}\nB: {_described(b)}\n{a[0].part}, {a[0].dataset}, {a[0].split}"
+    made = View(title, pd.DataFrame(lines), decisive, mark="decisive", unseen=("p",))
+    made.spare = ("users", "win/tie/loss", "effect", "B", "A")
+    made.notes = [f"* is decisive: p (Holm) below {1 - LEVEL:.2f}; [ ] is a 95 % interval"]
+    made.notes += [words for group, words in GROUPS.items() if group in set(made.frame["of"])]
     return made
+
+
+def _described(rows: Sequence[Row]) -> str:
+    texts = " or ".join(dict.fromkeys(row.text for row in rows))
+    return texts if len(rows) == 1 else f"{texts}, mean of {len(rows)} seeds"

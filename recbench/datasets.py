@@ -1,5 +1,6 @@
 """A name as typed to a prepared Dataset: embedded, synthetic, catalogued, or your own file."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,8 +42,45 @@ def open_dataset(name: str, access: Access) -> Dataset:
         return load_embedded(name)
     path = prepared_path(entry, access.home)
     if path.exists():
-        return Dataset.load(path)
+        dataset = Dataset.load(path)
+        changed = changes(entry, dataset, path)
+        if not changed:
+            return dataset
+        access.announce(f"{name}: {changed} since it was prepared; preparing it again")
     return prepare_entry(entry, access)
+
+
+def at_hand(name: str, announce: Callable[[str], None] = lambda text: None) -> Dataset | None:
+    """A dataset that needs no download; None for others, and for names that nobody knows."""
+    access = Access(announce=announce)
+    try:
+        state = state_of(entry_of(name), access.home)
+    except UsageError:
+        return None
+    return open_dataset(name, access) if state in ("embedded", "ready") else None
+
+
+def described(entry: Entry) -> dict[str, str]:
+    """What the catalogue says of an entry that decides, or vouches for, its interactions."""
+    return {
+        "reader": f"{entry.reader} {json.dumps(dict(entry.options), sort_keys=True, default=str)}",
+        "recipe": entry.recipe.text,
+        "files": ", ".join(f"{file.name} {file.pinned}" for file in entry.files),
+        "expected counts": str(entry.expected),
+    }
+
+
+def changes(entry: Entry, dataset: Dataset, path: Path) -> str:
+    """What is no longer as it was when a dataset was prepared; empty if nothing is."""
+    known = dataset.provenance
+    before = {"recipe": known.get("recipe")} | known.get("described", {})
+    now = described(entry)
+    told = [key for key in now if before.get(key, now[key]) != now[key]]
+    prepared = path.stat().st_mtime
+    # A file of the user's own has no digest: it is taken for another once it is younger.
+    own = [file.path for file in entry.files if file.path is not None and file.path.exists()]
+    told += [file.name for file in own if file.stat().st_mtime > prepared]
+    return f"its {' and '.join(told)} changed" if told else ""
 
 
 def default_split(name: str) -> str:
@@ -84,6 +122,7 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
             "reader": entry.reader,
             "files": [path.name for path in paths],
             "revision": entry.revision,
+            "described": described(entry),
         },
     )
     dataset = check_counts(entry, dataset, access)

@@ -19,7 +19,7 @@ def examine(items: int) -> dict[str, Any]:
     """Measure this machine and estimate a linear-autoencoder fit of so many items."""
     record = environment.describe()
     speed, bandwidth = gemm_gflops(), copy_gigabytes()
-    seconds = items**3 / (CEILING * speed * 1e9)
+    seconds = seconds_for(items**3, speed)
     needed, free = Tiles.bytes_needed(items, np.float32), environment.free_memory()
     facts = {
         "recbench": _version(record),
@@ -31,9 +31,14 @@ def examine(items: int) -> dict[str, Any]:
         "blas": [_library(library) for library in record["blas"]],
         "sgemm": f"{speed:.0f} GFLOP/s",
         "memory copy": f"{bandwidth:.1f} GB/s",
-        f"EASE, {items:,} items": f"about {_duration(seconds)}, {needed / 1e9:.2f} GB",
+        f"EASE, {items:,} items": f"about {duration(seconds)}, {needed / 1e9:.2f} GB",
     }
     return {"facts": facts, "advice": advice(record, needed), "environment": record}
+
+
+def seconds_for(operations: float, gflops: float) -> float:
+    """How long a fit should take that is made of matrix products."""
+    return operations / (CEILING * gflops * 1e9)
 
 
 def advice(record: dict[str, Any], needed: int) -> list[str]:
@@ -90,7 +95,8 @@ def _version(record: dict[str, Any]) -> str:
     return f"{record['recbench']}{commit}{' with local changes' if record['dirty'] else ''}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time as people say it."""
     if seconds < 1:
         return "a second"
     if seconds < 90:

@@ -1,5 +1,6 @@
 """What machine and what code made a number: the record beside every result."""
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -116,7 +117,24 @@ def free_memory() -> int:
     return int(line.split()[1]) * 1024
 
 
+_earlier_peak = 0
+"""What the kernel forgot at the last `restart_peak`."""
+
+
 def peak_memory() -> int:
     """The most memory this process has held, in bytes."""
+    return max(_earlier_peak, recent_peak())
+
+
+def restart_peak() -> None:
+    """Let `recent_peak` speak of what follows; where the kernel cannot, of the whole process."""
+    global _earlier_peak
+    _earlier_peak = peak_memory()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def recent_peak() -> int:
+    """The most memory this process has held since the last `restart_peak`, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)

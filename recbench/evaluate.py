@@ -1,7 +1,7 @@
 """Scorers and a held-out Part to one value per user per metric.
 
-Scorers that share a Base are ranked in one pass: the base scores a user once, whatever the
-number of models.
+Scorers that share a Base, or what their bases are made of, are ranked in one pass: a user is
+scored once, whatever the number of models.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from recbench.metrics import MetricSpec, Ranking, build_ranking
 from recbench.models.scorers import Progress, Scorer, Top, silent
+from recbench.slices import Groups, by_group
 from recbench.split import Part
 
 Values = Mapping[str, npt.NDArray[np.float64]]
@@ -25,17 +26,19 @@ def evaluate(
     train: sparse.csr_array,
     metrics: Sequence[MetricSpec],
     progress: Progress = silent,
+    groups: Groups | None = None,
 ) -> list[Values]:
     """Rank every item for every user of `part` and measure it, for each scorer in turn.
 
-    Scorers of one base must stand next to each other. The items of `part.seen` are never
-    recommended; `train` tells how popular items are.
+    Scorers that share a base must stand next to each other. The items of `part.seen` are never
+    recommended; `train` tells how popular items are. Metrics are also taken of `groups` of items.
     """
     popularity = np.bincount(train.indices, minlength=train.shape[1])
     values: list[Values] = []
     for top in rank(scorers, part, max(metric.depth for metric in metrics), progress):
         ranking = ranking_of(top, part, popularity, train.shape[0])
-        values.append({metric.text: metric(ranking) for metric in metrics})
+        sliced = by_group(ranking, part, metrics, groups or {})
+        values.append({metric.text: metric(ranking) for metric in metrics} | sliced)
     return values
 
 
@@ -44,11 +47,10 @@ def rank(
 ) -> Iterator[Top]:
     """The best items of every user by each scorer, one deeper than asked to see a tie."""
     depth = min(depth, part.target.shape[1])
-    for _, group in groupby(scorers, key=lambda scorer: id(scorer.base)):
+    for _, group in groupby(scorers, key=lambda scorer: id(scorer.base.shared)):
         sharing = list(group)
-        scales = [scorer.scale for scorer in sharing]
         base = sharing[0].base
-        yield from base.top(part.history, part.train_rows, part.seen, depth + 1, scales, progress)
+        yield from base.tops(sharing, part.history, part.train_rows, part.seen, depth + 1, progress)
 
 
 def ranking_of(

@@ -67,7 +67,7 @@ class Parcel:
     @classmethod
     def of(cls, worker: Worker, plugins: Sequence[Path] = ()) -> "Parcel":
         """Pack a worker; there it will report no progress."""
-        sent = Worker(worker.plan, replace(worker.context, progress=_quiet), worker.debug)
+        sent = replace(worker, context=replace(worker.context, progress=_quiet))
         paths = tuple(str(path.resolve()) for path in plugins)
         return cls(paths, pickle.dumps(sent), uuid.uuid4().hex)
 
@@ -89,15 +89,10 @@ def _quiet(what: str, done: int, total: int) -> None:
     """Report progress to nobody: bars belong to the process at the terminal."""
 
 
-def work_on(parcel: Parcel, ids: Sequence[str], part: str, leaders: Leaders) -> list[Outcome]:
-    """What happens in another process; trials go by id, as their models may be a plugin's."""
+def work_on(parcel: Parcel, trials: bytes, part: str, leaders: Leaders) -> list[Outcome]:
+    """What happens in another process, which must know the plugins before it meets their models."""
     worker = parcel.open()
-    trials = {trial.id: trial for trial in worker.plan.trials}
-    return worker.work([trials[name] for name in ids], part, leaders)
-
-
-def _ids(trials: Sequence[Trial]) -> list[str]:
-    return [trial.id for trial in trials]
+    return worker.work(pickle.loads(trials), part, leaders)  # noqa: S301 - as in `Parcel.open`
 
 
 def _start(parcel: Parcel) -> None:
@@ -121,7 +116,7 @@ class Processes:
 
     def submit(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Outcomes:
         """Hand a group to a process; a pool that broke is replaced."""
-        task = partial(work_on, _bare(self.parcel), _ids(trials), part, leaders)
+        task = partial(work_on, _bare(self.parcel), pickle.dumps(trials), part, leaders)
         try:
             return self._pool.submit(task)
         except BrokenProcessPool:
@@ -163,7 +158,7 @@ class Dask:
         """Hand a group to the cluster."""
         future: Outcomes = Future()
         remote = self._client.submit(
-            work_on, self._parcel, _ids(trials), part, leaders, pure=False, retries=TRIES
+            work_on, self._parcel, pickle.dumps(trials), part, leaders, pure=False, retries=TRIES
         )
         remote.add_done_callback(partial(_settle, future))
         return future

@@ -7,11 +7,15 @@ from typing import Any
 
 from recbench.data import Dataset
 from recbench.errors import UsageError
-from recbench.metrics import MetricSpec
+from recbench.metrics import MetricSpec, parse_metric
 from recbench.models.base import Model
 from recbench.registry import trial_id
 from recbench.results import Row
 from recbench.splits.base import SplitRule
+
+STRONG_METRICS = ("ndcg@100", "recall-capped@20", "recall-capped@50")
+WEAK_METRICS = ("ndcg@20", "recall@20")
+"""What the papers report for strong and for weak splits; the first one selects."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,14 @@ class Plan:
     def trials(self) -> list[Trial]:
         """Every trial; a model without randomness has one, whatever the seeds."""
         return [
-            Trial(model, seed, self._id(model, seed))
+            self.trial(model, seed)
             for model in self.models
             for seed in (self.seeds if model.stochastic else (0,))
         ]
+
+    def trial(self, model: Model, seed: int) -> Trial:
+        """The trial of a model and seed, whether it was planned or is proposed on the way."""
+        return Trial(model, seed, self._id(model, seed))
 
     def _id(self, model: Model, seed: int) -> str:
         data = f"{self.dataset.name} {self.dataset.fingerprint}"
@@ -75,3 +83,9 @@ class Plan:
             split=self.rule.text, model=trial.model.name, parameters=trial.model.values(),
             text=trial.model.text, seed=trial.seed, dtype=self.dtype, part=part, **known,
         )  # fmt: skip
+
+
+def default_metrics(rule: SplitRule) -> list[MetricSpec]:
+    """What to measure on a split unless told otherwise."""
+    names = STRONG_METRICS if rule.name == "strong" else WEAK_METRICS
+    return [parse_metric(text) for text in names]

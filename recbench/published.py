@@ -49,6 +49,11 @@ class Published:
         return f"{self.our_model}[{settings}]" if settings else self.our_model
 
     @property
+    def title(self) -> str:
+        """What the number is of, in a line: dataset, model, metric and where it is printed."""
+        return f"{self.our_dataset or self.dataset} {self.text} {self.metric} ({self.source})"
+
+    @property
     def source(self) -> str:
         """Where it is printed."""
         return f"{self.paper} table {self.table}" if self.table else self.paper

@@ -2,6 +2,7 @@
 
     trials.jsonl          one line per finished trial and part; the truth, only ever appended to
     per-user/ID-PART.parquet   one row per user: the values behind the means
+    traces/ID.csv         one line per round of a fit, where --trace asked for it
     metrics.csv           the log as a table: a pure function of the log's numbers
     manifest.json         for every run: machine, versions, command, data, times
 
@@ -12,12 +13,14 @@ finished trials and nothing else.
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,11 +51,20 @@ class Row:
     """'ok', 'failed' or 'skipped'."""
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """What the fit found out, such as the rank that a penalty left."""
     users: int = 0
     fit_seconds: float = 0.0
     score_seconds: float = 0.0
+    peak_bytes: int = 0
+    """The most memory the process held while its group was fitted and ranked; 0: not known."""
     run: str = ""
     schema: int = SCHEMA
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What results must share to be put side by side: data by name and content, and split."""
+        return self.dataset, self.fingerprint, self.split
 
 
 def now() -> str:
@@ -67,19 +79,28 @@ class Campaign:
         self.folder = folder
         self.log = folder / LOG
         self._read, self._rows = 0, dict[tuple[str, str], Row]()
+        self._unread, self._cut = 0, False
 
     def create(self) -> None:
         """Make the folder, or say why results could not be kept there."""
-        try:
+        with self._writing("choose another folder with -o"):
             (self.folder / "per-user").mkdir(parents=True, exist_ok=True)
             with self.log.open("ab"):
                 pass
             clear_leftovers(self.folder)
             clear_leftovers(self.folder / "per-user")
+
+    @contextlib.contextmanager
+    def _writing(self, advice: str = "what is finished is kept") -> Iterator[None]:
+        """Say in a sentence that something could not be written, a full disk for one."""
+        try:
+            yield
+        except Timeout:
+            raise  # a lock that another process holds; an OSError only by descent
         except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
             raise DataError(
-                f"results cannot be written to {self.folder} ({error.strerror}); "
-                "choose another folder with -o"
+                f"results cannot be written to {self.folder} ({reason}); {advice}"
             ) from error
 
     @classmethod
@@ -108,15 +129,48 @@ class Campaign:
             return {}
         whole = added.rfind(b"\n") + 1
         for line in added[:whole].split(b"\n"):
-            row = _parse(line)
+            row = self._parse(line)
             if row is not None:
                 self._rows[row.trial, row.part] = row
-        self._read += whole
+            elif line.strip():
+                self._unread += 1
+        self._read, self._cut = self._read + whole, whole < len(added)
         return dict(self._rows)
+
+    def problems(self) -> list[str]:
+        """What of the log is no row, as sentences."""
+        told = []
+        if self._unread:
+            told.append(f"{self._unread} damaged lines of {self.log} are left out")
+        if self._cut:
+            told.append(f"the last line of {self.log} is cut short, or still being written")
+        return told
+
+    def _parse(self, line: bytes) -> Row | None:
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            return None
+        if not isinstance(fields, dict):
+            return None
+        self._refuse_newer(fields, LOG)
+        try:
+            return Row(**fields)
+        except TypeError:
+            return None
+
+    def _refuse_newer(self, fields: Mapping[str, Any], name: str) -> None:
+        """Never guess what a later version meant."""
+        schema = fields.get("schema", 0)
+        if schema > SCHEMA:
+            raise DataError(
+                f"{self.folder / name} was written by a newer recbench (schema {schema}, this one "
+                f"reads {SCHEMA}); upgrade recbench to read it"
+            )
 
     def record(self, row: Row, per_user: pa.Table | None = None) -> None:
         """Add one row, after the values behind it are safe on disk."""
-        try:
+        with self._writing():
             if per_user is not None:
                 with atomic_path(self.per_user_path(row)) as temporary:
                     pq.write_table(per_user, temporary, compression="zstd")
@@ -126,10 +180,6 @@ class Campaign:
                     if log.read(1) != b"\n":  # the last writer was killed in mid-line
                         log.write(b"\n")
                 log.write(json.dumps(asdict(row), sort_keys=True).encode() + b"\n")
-        except OSError as error:
-            raise DataError(
-                f"results cannot be written to {self.folder} ({error.strerror})"
-            ) from error
 
     def per_user_path(self, row: Row) -> Path:
         """Where the per-user values of a row are."""
@@ -140,11 +190,26 @@ class Campaign:
         path = self.per_user_path(row)
         try:
             frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        except FileNotFoundError as error:
+            raise DataError(
+                f"the per-user values of {row.text} are gone ({path}); the command that ran it "
+                "makes them again with --force"
+            ) from error
         except (OSError, pa.ArrowException) as error:
             raise DataError(
                 f"the per-user values of {row.text} cannot be read from {path} ({error})"
             ) from error
         return frame
+
+    def mean_per_user(self, rows: Sequence[Row]) -> pd.DataFrame:
+        """The values of several seeds of one model, averaged user by user."""
+        frames = [self.per_user(row) for row in rows]
+        first, *others = frames
+        if any(not frame["user"].equals(first["user"]) for frame in others):
+            raise DataError(f"the seeds of {rows[0].text} were measured on different users")
+        names = [n for n in first if n != "user" and all(n in frame for frame in others)]
+        mean = np.mean([frame[names].to_numpy(np.float64) for frame in frames], axis=0)
+        return pd.DataFrame(mean, columns=names).assign(user=first["user"])
 
     def claim(self, work: str) -> FileLock | None:
         """Reserve a piece of work for this process; None if another is at it.
@@ -152,10 +217,11 @@ class Campaign:
         The reservation ends with `release`, or with the process.
         """
         folder = self.folder / ".claims"
-        folder.mkdir(exist_ok=True)
         lock = FileLock(folder / f"{work}.lock")
         try:
-            lock.acquire(blocking=False)
+            with self._writing():
+                folder.mkdir(exist_ok=True)
+                lock.acquire(blocking=False)
         except Timeout:
             return None
         return lock
@@ -173,7 +239,7 @@ class Campaign:
     def add_run(self, run: Mapping[str, Any]) -> None:
         """Describe one invocation in the manifest, replacing what it said of itself before."""
         path = self.folder / "manifest.json"
-        with self.lock():
+        with self._writing(), self.lock():
             runs = [other for other in self.manifest()["runs"] if other["id"] != run["id"]]
             text = json.dumps({"schema": SCHEMA, "runs": [*runs, run]}, indent=1)
             with atomic_path(path) as temporary:
@@ -188,34 +254,39 @@ class Campaign:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise DataError(f"{path} is damaged ({error}); move it away to go on") from error
+        self._refuse_newer(manifest, path.name)
         return manifest
 
-    def select(self) -> str:
+    def select(self, dataset: str | None = None) -> str:
         """The metric that the last run selected by; without a manifest, any that was measured."""
-        runs = self.manifest()["runs"]
+        runs = [r for r in self.manifest()["runs"] if dataset in (None, r["dataset"]["name"])]
         if runs:
             return str(runs[-1]["select"])
         return next((name for row in self.rows().values() for name in row.metrics), "")
 
     def write_table(self, select: str) -> None:
         """Write metrics.csv anew from the log."""
-        with self.lock(), atomic_path(self.folder / "metrics.csv") as temporary:
+        metrics = self.folder / "metrics.csv"
+        with self._writing(), self.lock(), atomic_path(metrics) as temporary:
             table(self.rows().values(), select).to_csv(temporary, index=False)
 
 
-def _parse(line: bytes) -> Row | None:
-    try:
-        fields = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(fields, dict):
-        return None
-    if fields.get("schema", 0) > SCHEMA:
-        raise DataError("these results were written by a newer recbench; upgrade to read them")
-    try:
-        return Row(**fields)
-    except TypeError:
-        return None
+def default_folder(dataset: str, split: str) -> Path:
+    """results/DATASET-SPLIT, in characters that any file system takes."""
+    return Path("results") / re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{dataset}-{split}")
+
+
+def open_results(folder: Path | None = None) -> Campaign:
+    """A results folder that holds some; by default the one under results/ written to last."""
+    logs = sorted(Path("results").glob(f"*/{LOG}"), key=lambda path: path.stat().st_mtime)
+    if folder is None and not logs:
+        raise DataError(
+            "there are no results under results/; say which FOLDER, or `recbench run` first"
+        )
+    campaign = Campaign.open(folder or logs[-1].parent)
+    if not campaign.rows():
+        raise DataError(f"{campaign.folder} holds no finished trials yet")
+    return campaign
 
 
 def selected(rows: Iterable[Row], select: str) -> set[str]:
@@ -245,7 +316,7 @@ def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
         ),
     )
     chosen = selected(listed, select)
-    names = metric_names(listed)
+    names, facts = metric_names(listed), fact_names(listed)
     lines = []
     for row in listed:
         line: dict[str, Any] = {
@@ -253,11 +324,25 @@ def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
             "seed": row.seed, "part": row.part, "selected": row.trial in chosen,
         }  # fmt: skip
         line |= {name: row.metrics.get(name) for name in names}
+        line |= {name: row.facts.get(name) for name in facts}
         line |= {"users": row.users, "status": row.status, "reason": row.reason, "trial": row.trial}
         lines.append(line)
-    return pd.DataFrame(lines)
+    return frame_of(lines, facts)
+
+
+def frame_of(lines: Sequence[Mapping[str, Any]], facts: Iterable[str]) -> pd.DataFrame:
+    """Lines as a table in which facts stay whole numbers where some lines have none."""
+    frame = pd.DataFrame(lines)
+    for name in facts:
+        frame[name] = pd.Series([line[name] for line in lines], dtype=object)
+    return frame
 
 
 def metric_names(rows: Sequence[Row]) -> list[str]:
     """Every metric that some row has, in the order first met."""
     return list(dict.fromkeys(name for row in rows for name in row.metrics))
+
+
+def fact_names(rows: Sequence[Row]) -> list[str]:
+    """Every fact that is known of some row, in the order first met."""
+    return list(dict.fromkeys(name for row in rows for name in row.facts))

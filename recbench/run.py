@@ -12,16 +12,20 @@ import uuid
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from filelock import FileLock
 
+from recbench import traces
 from recbench.environment import describe, peak_memory
 from recbench.errors import DataError
 from recbench.executors import Executor, InProcess, Outcomes
+from recbench.mixing import other_versions, refuse_other_code, refuse_other_data
 from recbench.plan import Plan, Trial
+from recbench.proposals import Listed, Proposals
 from recbench.registry import trial_id
 from recbench.results import Campaign, Row, now, selected
 from recbench.work import Outcome, Worker
@@ -54,25 +58,34 @@ class Runner:
     retry_failed: bool = False
     announce: Callable[[str], None] = lambda text: None
     command: Sequence[str] = ()
+    search: Proposals | None = None
+    """Where trials come from; without it, they are those of the plan."""
     plan: Plan = field(init=False)
+    trials: list[Trial] = field(init=False)
+    """The trials so far: a search that learns proposes more as it goes."""
 
     def __post_init__(self) -> None:
         """Look up what is finished already."""
         self.plan = self.worker.plan
+        self.source = self.search or Listed(self.plan.trials)
+        self.total = self.source.total
+        self.trials = self.source.propose(lambda trial: None)
         self.id, self.started = uuid.uuid4().hex[:8], now()
         self.unseen: dict[str, Outcome] = {}
         rows = self.campaign.rows()
-        self._refuse_other_data(rows.values())
+        refuse_other_data(rows.values(), self.plan, self.campaign.folder)
+        refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
         self.old = set(rows) if self.force else set()
 
     def run(self) -> list[Row]:
         """Run what is missing; return the rows of this plan, finished earlier or now."""
-        if self._missing(self.plan.trials, *self.plan.parts):
+        if self.todo():
             # Made before the folder: a split that cannot be made leaves nothing behind.
             for words, count in self.worker.split.notes.items():
                 if count:
                     self.announce(f"{count:,} {words}")
         self.campaign.create()
+        self._tell_versions()
         self._describe("running")
         ended = "interrupted"
         executor = self.executor or InProcess(self.worker)
@@ -82,48 +95,72 @@ class Runner:
             ended = "finished"
         finally:
             executor.close(wait=ended == "finished")
-            self.campaign.forget_claims()
-            self.campaign.write_table(self.plan.select)
-            self._describe(ended)
+            # If the disk is full, say: the first error is the one to tell.
+            with suppress(*(() if ended == "finished" else (DataError,))):
+                self.campaign.forget_claims()
+                self.campaign.write_table(self.plan.select)
+                self._describe(ended)
         return self.rows()
+
+    def todo(self) -> list[Trial]:
+        """The trials, as far as they are known, that are not finished."""
+        return self._missing(self.trials, *self.plan.parts)
 
     def rows(self) -> list[Row]:
         """What is known of this plan's trials, whoever found it out."""
-        wanted = {trial.id for trial in self.plan.trials}
+        wanted = {trial.id for trial in self.trials}
         return [
             row
             for key, row in self.campaign.rows().items()
             if row.trial in wanted and key not in self.old
         ]
 
-    def _refuse_other_data(self, rows: Iterable[Row]) -> None:
-        """Never put numbers of different data side by side under one name."""
-        data = self.plan.dataset
-        if any(row.dataset == data.name and row.fingerprint != data.fingerprint for row in rows):
-            raise DataError(
-                f"{self.campaign.folder} holds results on other interactions that were called "
-                f"'{data.name}' too; choose another folder with -o"
+    def _tell_versions(self) -> None:
+        others = other_versions(self.campaign.manifest()["runs"], self.environment)
+        if others:
+            self.announce(
+                f"{self.campaign.folder} also holds results made by recbench {'; '.join(others)}: "
+                "they are taken as they are, --force runs them again"
             )
 
     def _validate(self, executor: Executor) -> None:
         """Measure every trial that has not been, as a rule on validation."""
-        todo = self._missing(self.plan.trials, *self.plan.parts)
-        found = len(self.plan.trials) - len(todo)
-        if found:
-            self.announce(f"{found} finished trials found, {len(todo)} to run")
-        self._report_failures()
-        for part in self.plan.parts:
-            self._complete(tasks_of(self._missing(todo, part), part), executor)
+        found, told = 0, False
+        batch = self.trials
+        while batch:
+            todo = self._missing(batch, *self.plan.parts)
+            found += len(batch) - len(todo)
+            if found and not told and (todo or found == self.total):
+                self.announce(f"{found} finished trials found, {self.total - found} to run")
+                told = True
+            self._report_failures(batch)
+            for part in self.plan.parts:
+                self._complete(tasks_of(self._missing(todo, part), part), executor)
+            batch = self._propose()
 
-    def _report_failures(self) -> None:
-        failed = [row for row in self.rows() if row.status != "ok"]
+    def _propose(self) -> list[Trial]:
+        """What a search tries next, knowing how the trials so far did."""
+        known = {
+            row.trial: row.metrics[self.plan.select]
+            for row in self.rows()
+            if row.part == "valid" and row.status == "ok"
+        }
+        batch = self.source.propose(lambda trial: known.get(trial.id))
+        rows = self.campaign.rows().values()
+        refuse_other_code(rows, self.plan, batch, self.campaign.folder)
+        self.trials += batch
+        return batch
+
+    def _report_failures(self, batch: Iterable[Trial]) -> None:
+        asked = {trial.id for trial in batch}
+        failed = [row for row in self.rows() if row.status != "ok" and row.trial in asked]
         if failed and not self.retry_failed:
             self.announce(f"{len(failed)} trials failed earlier; --retry-failed tries them again")
 
     def _test(self, executor: Executor) -> None:
         """Measure the selected trials on test."""
         best = selected(self.rows(), self.plan.select)
-        chosen = self._missing([t for t in self.plan.trials if t.id in best], "test")
+        chosen = self._missing([t for t in self.trials if t.id in best], "test")
         for trial in chosen:
             if trial.id in self.unseen:
                 self._record(self.unseen[trial.id])
@@ -134,17 +171,25 @@ class Runner:
         known = {(row.trial, row.part): row for row in self.rows()}
         wanted = {metric.text for metric in self.plan.metrics}
 
-        def lacks(row: Row | None) -> bool:
-            if row is None or (row.status == "ok" and wanted - set(row.metrics)):
+        def lacks(trial: Trial, part: str) -> bool:
+            row = known.get((trial.id, part))
+            if row is None:
                 return True
-            return row.status != "ok" and self.retry_failed and row.run != self.id
+            if row.status == "ok":
+                return bool(wanted - set(row.metrics)) or self._untraced(trial, part)
+            return self.retry_failed and row.run != self.id
 
-        return [t for t in trials if any(lacks(known.get((t.id, part))) for part in parts)]
+        return [trial for trial in trials if any(lacks(trial, part) for part in parts)]
+
+    def _untraced(self, trial: Trial, part: str) -> bool:
+        """Whether a trace is wanted that a finished trial does not have."""
+        wanted = self.worker.trace and part == "valid" and trial.model.traced
+        return wanted and not traces.path_of(self.campaign.folder, trial.id).exists()
 
     def _complete(self, tasks: list[Task], executor: Executor) -> None:
         """Have every task done, here or by another process that is at it already."""
         running: dict[Outcomes, Task] = {}
-        total = done = len(self.plan.trials)
+        later = self.total - len(self.trials)
         try:
             while tasks or running:
                 for task in self._startable(tasks, running.values(), executor.slots):
@@ -153,8 +198,8 @@ class Runner:
                     self._collect(running, tasks)
                 elif tasks:
                     time.sleep(PATIENCE)
-                done = total - sum(len(task.trials) for task in [*tasks, *running.values()])
-                self.worker.context.progress("trials", done, total)
+                left = sum(len(task.trials) for task in [*tasks, *running.values()])
+                self.worker.context.progress("trials", self.total - later - left, self.total)
         finally:
             for task in running.values():
                 _release(task)
@@ -206,16 +251,17 @@ class Runner:
 
     def _leaders(self) -> dict[tuple[str, int], tuple[float, str]]:
         """The best validation value of each model and seed so far."""
-        rows = self.rows()
-        best = selected(rows, self.plan.select)
-        return {
-            (row.model, row.seed): (-row.metrics[self.plan.select], row.text)
-            for row in rows
-            if row.trial in best and row.part == "valid"
-        }
+        best: dict[tuple[str, int], tuple[float, str]] = {}
+        for row in self.rows():
+            if row.part == "valid" and row.status == "ok":
+                value = -row.metrics[self.plan.select], row.text
+                best[row.model, row.seed] = min(value, best.get((row.model, row.seed), value))
+        return best
 
     def _record(self, outcome: Outcome) -> None:
         row = replace(outcome.row, run=self.id)
+        if outcome.rounds:
+            traces.write(traces.path_of(self.campaign.folder, row.trial), outcome.rounds)
         self.campaign.record(row, outcome.values)
         self.old.discard((row.trial, row.part))
 
@@ -224,7 +270,8 @@ class Runner:
         data, plan = self.plan.dataset, self.plan
         self.campaign.add_run({
             "id": self.id, "status": status, "command": list(self.command),
-            "started": self.started, "written": now(), "trials": len(plan.trials),
+            "started": self.started, "written": now(), "trials": self.total,
+            "search": dict(self.source.about),
             "metrics": [metric.text for metric in plan.metrics], "select": plan.select,
             "split": plan.rule.text, "dtype": plan.dtype, "threads": self.worker.context.threads,
             "dataset": {

@@ -1,9 +1,12 @@
-"""From what a user types to a list of models: `--model`, `--set` and the `--grid` grammar.
+"""From what a user types to models: `--model`, `--set` and the `--grid` grammar.
 
     b=0.1:2.0        the parameter's published values between the ends, else 10 points
     b=0.1:2.0:0.1    from, to, step
     l2=10:1000:log7  7 points, evenly spaced in the logarithm
     b=0.1,0.25,1     a list
+
+With `--search` the first form is every number between the ends, on the parameter's own scale,
+`l2=10:1000:log` likewise in the logarithm, and the others are values to choose from.
 
 A name may be narrowed to one model (`deql-l2.b=…`); otherwise it applies to every model asked
 for that has the parameter, and must apply to at least one.
@@ -12,19 +15,21 @@ for that has the parameter, and must apply to at least one.
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 
 from recbench.errors import UsageError, unknown
 from recbench.registry import MODELS, SPLITS, Param, Registry, Value, make, params_of
+from recbench.space import MOST, Choice, Dimension, Space, Span, published, tidy
 from recbench.splits.base import SplitRule
 
+T = TypeVar("T")
+Asked = list[tuple[type[Any], dict[str, str]]]
+"""The classes that were asked for, and the settings in their brackets."""
 POINTS = 10
 FILE = "file:"
 """A model that is a file of recommendations: `--model file:recs.parquet`."""
-MOST = 100_000
-"""More points than this in one grid are a slip of the keyboard, not a plan."""
 
 
 def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict[str, str]]:
@@ -61,22 +66,46 @@ def models_from(
     asked = [parse_described(name, MODELS) for name in names]
     spaces: list[dict[str, list[Value]]] = [{} for _ in asked]
     for text in sets:
-        key, value = _pair(text, "--set")
-        _spread(asked, spaces, key, lambda param, value=value: [param.convert(value)])
+        _spread(asked, spaces, *_pair(text, "--set"), lambda value, param: [param.convert(value)])
     for text in grids:
-        key, values = _pair(text, "--grid")
-        _spread(asked, spaces, key, lambda param, values=values: grid_values(values, param))
+        _spread(asked, spaces, *_pair(text, "--grid"), grid_values)
     models = itertools.chain.from_iterable(
         _product(cls, fixed, space) for (cls, fixed), space in zip(asked, spaces, strict=True)
     )
     return list({model.text: model for model in models}.values())
 
 
+def spaces_from(
+    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = ()
+) -> list[Space]:
+    """Build the space of every model that a command line asks to search.
+
+    What is neither set nor given a range takes the values published with the model, if any.
+    """
+    asked = [parse_described(name, MODELS) for name in names]
+    dimensions: list[dict[str, Dimension]] = [{} for _ in asked]
+    for text in sets:
+        pair = _pair(text, "--set")
+        _spread(asked, dimensions, *pair, lambda value, param: Choice((param.convert(value),)))
+    for text in grids:
+        _spread(asked, dimensions, *_pair(text, "--grid"), dimension)
+    return [
+        Space(cls, fixed, _published(cls, {*fixed}) | given)
+        for (cls, fixed), given in zip(asked, dimensions, strict=True)
+    ]
+
+
+def _published(cls: type[Any], fixed: set[str]) -> dict[str, Dimension]:
+    taken = {name.replace("_", "-") for name in fixed}
+    return {name: values for name, values in published(cls).items() if name not in taken}
+
+
 def _spread(
-    asked: Sequence[tuple[type, Mapping[str, str]]],
-    spaces: Sequence[dict[str, list[Value]]],
+    asked: Asked,
+    spaces: Sequence[dict[str, T]],
     key: str,
-    read: Any,
+    text: str,
+    read: Callable[[str, Param], T],
 ) -> None:
     """Give the values of one parameter to each model that has it."""
     only, dot, name = key.rpartition(".")
@@ -87,7 +116,7 @@ def _spread(
     for (cls, _), space in zip(asked, spaces, strict=True):
         known = params_of(cls)
         if name in known and (not dot or getattr(cls, "name", "") == only):
-            space[name] = read(known[name])
+            space[name] = read(text, known[name])
             found = True
     if not found:
         options = {param for cls, _ in asked for param in params_of(cls)}
@@ -115,19 +144,50 @@ def grid_values(text: str, param: Param) -> list[Value]:
     return list(dict.fromkeys(values))
 
 
-def _range(text: str, param: Param) -> Sequence[object]:
-    shown = f"--grid {param.name}={text}"
+def dimension(text: str, param: Param) -> Dimension:
+    """Read the right-hand side of one `--grid` as what a search may draw from."""
+    fields = [field.strip() for field in text.split(":")]
+    log = len(fields) == 3 and fields[2] == "log"
+    if param.type not in (int, float) or not (log or len(fields) == 2):
+        return Choice(tuple(grid_values(text, param)))
+    low, high, _ = _ends(text, param)
+    log = log or param.log
+    if log and low <= 0:
+        raise UsageError(_above_zero(low, _shown(text, param)))
+    for end in (low, high):
+        param.convert(end)  # or it says what the parameter may be
+    return Span(float(low), float(high), log=log, whole=param.type is int)
+
+
+def _shown(text: str, param: Param) -> str:
+    return f"--grid {param.name}={text}"
+
+
+def _ends(text: str, param: Param) -> tuple[Decimal, Decimal, str]:
+    """The ends of a range, and what follows them."""
+    shown = _shown(text, param)
     fields = [field.strip() for field in text.split(":")]
     if len(fields) not in (2, 3) or not all(fields):
         raise UsageError(f"{shown}: a range is FROM:TO, FROM:TO:STEP or FROM:TO:logN")
     low, high = _number(fields[0], shown), _number(fields[1], shown)
     if low >= high:
         raise UsageError(f"{shown}: the range must rise, and {low} is not below {high}")
-    if len(fields) == 2:
+    return low, high, fields[2] if len(fields) == 3 else ""
+
+
+def _range(text: str, param: Param) -> Sequence[object]:
+    shown = _shown(text, param)
+    low, high, rest = _ends(text, param)
+    if not rest:
         return _own_points(low, high, param, shown)
-    if fields[2].startswith("log"):
-        return _log_points(low, high, _count(fields[2][3:], shown), shown)
-    return _steps(low, high, _number(fields[2], shown), shown)
+    if rest.startswith("log"):
+        count = POINTS if rest == "log" else _count(rest[3:], shown)
+        return _log_points(low, high, count, shown)
+    return _steps(low, high, _number(rest, shown), shown)
+
+
+def _above_zero(low: Decimal, shown: str) -> str:
+    return f"{shown}: a logarithmic range must start above 0, not at {low}"
 
 
 def _own_points(low: Decimal, high: Decimal, param: Param, shown: str) -> Sequence[object]:
@@ -141,7 +201,7 @@ def _own_points(low: Decimal, high: Decimal, param: Param, shown: str) -> Sequen
         return _log_points(low, high, POINTS, shown)
     if param.type is int:
         return sorted({round(low + (high - low) * i / (POINTS - 1)) for i in range(POINTS)})
-    return [_tidy(float(low + (high - low) * i / (POINTS - 1))) for i in range(POINTS)]
+    return [tidy(float(low + (high - low) * i / (POINTS - 1))) for i in range(POINTS)]
 
 
 def _steps(low: Decimal, high: Decimal, step: Decimal, shown: str) -> Sequence[object]:
@@ -156,15 +216,10 @@ def _steps(low: Decimal, high: Decimal, step: Decimal, shown: str) -> Sequence[o
 
 def _log_points(low: Decimal, high: Decimal, count: int, shown: str) -> Sequence[object]:
     if low <= 0:
-        raise UsageError(f"{shown}: a logarithmic range must start above 0, not at {low}")
+        raise UsageError(_above_zero(low, shown))
     start, stop = math.log(low), math.log(high)
-    inner = [_tidy(math.exp(start + (stop - start) * i / (count - 1))) for i in range(1, count - 1)]
+    inner = [tidy(math.exp(start + (stop - start) * i / (count - 1))) for i in range(1, count - 1)]
     return [float(low), *inner, float(high)]
-
-
-def _tidy(value: float) -> float:
-    """Round to six digits: enough for a grid, and it prints as the user would write it."""
-    return float(f"{value:.6g}")
 
 
 def _number(text: str, shown: str) -> Decimal:

@@ -4,25 +4,30 @@ A `Worker` knows a plan and nothing of results folders: it gives back rows and p
 it runs wherever the plan can be sent: in this process, in another, on another machine.
 """
 
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
+from recbench.environment import recent_peak, restart_peak
 from recbench.errors import DataError, RecbenchError, Refused
 from recbench.evaluate import Values, evaluate
 from recbench.linalg.topk import kernel_threads
+from recbench.metrics import MetricSpec
 from recbench.models.base import Context
 from recbench.models.scorers import Scorer
 from recbench.plan import Plan, Trial
 from recbench.results import Row
+from recbench.slices import head_and_tail
 from recbench.split import Split
+from recbench.traces import Rounds, rounds_of
 
 Leaders = Mapping[tuple[str, int], tuple[float, str]]
 """By model and seed: the best validation value so far, negative, and its text; less is better."""
@@ -36,6 +41,8 @@ class Outcome:
     values: pa.Table | None = None
     unseen: bool = False
     """Ranked for test in case the trial is selected; to be forgotten if it is not."""
+    rounds: Rounds = ()
+    """How the fit went, if that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Worker:
     context: Context = field(default_factory=Context)
     debug: bool = False
     """Let errors of models through instead of making them rows."""
+    trace: bool = False
+    """Measure every metric in every round of a fit on validation, and give the rounds back."""
 
     def __post_init__(self) -> None:
         """Compute in the precision of the plan."""
@@ -71,6 +80,7 @@ class Worker:
         Trials that lead on validation, of which `leaders` are the best of other groups, are ranked
         for test at once where the split fits on the same matrix for both.
         """
+        restart_peak()
         with compute_threads(self.context.threads):
             try:
                 return list(self._work(trials, part, leaders))
@@ -88,7 +98,10 @@ class Worker:
     def _work(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Iterator[Outcome]:
         fitted = self._fit(trials, part)
         outcomes = list(self._measure(fitted, part))
-        yield from outcomes
+        told = fitted if self.trace and part == "valid" else []
+        rounds = {one.trial.id: rounds_of(one.scorer) for one in told}
+        for outcome in outcomes:
+            yield replace(outcome, rounds=rounds.get(outcome.row.trial, ()))
         if part == "valid" and self.split.full is self.split.train:
             leading = [one for one in fitted if self._leads(one.trial, outcomes, leaders)]
             reveal = "test" in self.plan.parts
@@ -108,15 +121,18 @@ class Worker:
     def _fit(self, trials: Sequence[Trial], part: str) -> list[Fitted]:
         train, _ = self.split.stage(part)
         first = trials[0]
+        judge = self._judge(part)
         context = replace(
             self.context,
             seed=first.seed,
-            validate=self._validator(part),
+            validate=judge.chooses if judge else None,
+            watch=judge if self.trace else None,
             audience=self._audience(part),
         )
         start = time.perf_counter()
         scorers = first.model.family.fit([trial.model for trial in trials], train, context)
-        seconds = (time.perf_counter() - start) / len(trials)
+        watching = judge.seconds if judge and self.trace else 0.0
+        seconds = (time.perf_counter() - start - watching) / len(trials)
         return [
             Fitted(trial, scorer, seconds) for trial, scorer in zip(trials, scorers, strict=True)
         ]
@@ -127,17 +143,12 @@ class Worker:
             pa.array(self.split.items)
         )
 
-    def _validator(self, part: str) -> Callable[[Scorer], float] | None:
+    def _judge(self, part: str) -> "_Judge | None":
         """What a fit may use to stop early: nothing where it trains on the validation part too."""
         if part == "test" and self.split.full is not self.split.train:
             return None
-        metric = next(metric for metric in self.plan.metrics if metric.text == self.plan.select)
-        held, train = self.split.valid, self.split.train
-
-        def validate(scorer: Scorer) -> float:
-            return float(np.mean(evaluate([scorer], held, train, [metric])[0][metric.text]))
-
-        return validate
+        metrics = [m for m in self.plan.metrics if self.trace or m.text == self.plan.select]
+        return _Judge(self.split, metrics, self.plan.select)
 
     def _measure(self, fitted: Sequence[Fitted], part: str) -> Iterator[Outcome]:
         train, held = self.split.stage(part)
@@ -146,14 +157,18 @@ class Worker:
             self.context.progress(f"ranking for {part}", done, total)
 
         start = time.perf_counter()
+        fitted = _side_by_side(fitted)
         scorers = [one.scorer for one in fitted]
-        measured = evaluate(scorers, held, train, self.plan.metrics, progress)
+        # Only the selected are compared in detail: it is not worth the time for every trial.
+        groups = head_and_tail(train) if part == "test" else None
+        measured = evaluate(scorers, held, train, self.plan.metrics, progress, groups)
         seconds = (time.perf_counter() - start) / max(len(fitted), 1)
         for one, values in zip(fitted, measured, strict=True):
-            means = {name: float(np.mean(value)) for name, value in values.items()}
+            means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(
-                one.trial, part, status="ok", metrics=means, users=len(held.users),
-                fit_seconds=one.seconds, score_seconds=seconds,
+                one.trial, part, status="ok", metrics=means, facts=dict(one.scorer.facts),
+                users=len(held.users), fit_seconds=one.seconds, score_seconds=seconds,
+                peak_bytes=recent_peak(),
             )  # fmt: skip
             yield Outcome(row, self._per_user(values, part))
 
@@ -165,6 +180,35 @@ class Worker:
             "targets": np.diff(held.target.indptr),
         }
         return pa.table(columns | {name: v for name, v in values.items() if np.ndim(v)})
+
+
+def _side_by_side(fitted: Sequence[Fitted]) -> list[Fitted]:
+    """Bring those next to each other that are ranked in one pass."""
+    order: dict[int, int] = {}
+    return sorted(fitted, key=lambda one: order.setdefault(id(one.scorer.base.shared), len(order)))
+
+
+class _Judge:
+    """Measures half-trained models on validation."""
+
+    def __init__(self, split: Split, metrics: Sequence[MetricSpec], select: str) -> None:
+        self.split, self.metrics, self.select = split, metrics, select
+        self._last: tuple[Scorer, Mapping[str, float]] | None = None
+        self.seconds = 0.0
+        """What measuring has taken."""
+
+    def __call__(self, scorer: Scorer) -> Mapping[str, float]:
+        """Every metric; those of the last scorer are remembered, for `chooses` may ask as well."""
+        if self._last is None or self._last[0] is not scorer:
+            start = time.perf_counter()
+            values = evaluate([scorer], self.split.valid, self.split.train, self.metrics)[0]
+            self._last = scorer, {name: float(np.mean(value)) for name, value in values.items()}
+            self.seconds += time.perf_counter() - start
+        return self._last[1]
+
+    def chooses(self, scorer: Scorer) -> float:
+        """The metric that selects."""
+        return self(scorer)[self.select]
 
 
 def _verdict(error: Exception) -> tuple[str, str]:
@@ -179,5 +223,11 @@ def _verdict(error: Exception) -> tuple[str, str]:
 @contextmanager
 def compute_threads(count: int) -> Iterator[None]:
     """Give BLAS and the compiled kernels this many threads."""
-    with threadpool_limits(limits=count), kernel_threads(count):
+    with _libraries(len(sys.modules)).limit(limits=count), kernel_threads(count):
         yield
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries with threads: looking for them takes a millisecond, so only after imports."""
+    return ThreadpoolController()

@@ -24,15 +24,34 @@ LAYERS = [
         "splits",
     },
     {"metrics", "models", "datasets"},
-    {"evaluate", "search", "results", "contract", "doctor", "export"},
-    {"plan", "work", "executors", "run"},
+    {"slices", "evaluate", "space", "search", "results", "traces", "contract", "doctor", "export"},
+    {"plan", "work", "executors", "mixing", "proposals", "run", "estimate"},
     {"published"},
-    {"report", "compare", "charts", "page"},
-    {"check", "serving"},
+    {"tables", "latex", "paired"},
+    {
+        "report",
+        "standings",
+        "ranks",
+        "compare",
+        "charts",
+        "landscapes",
+        "convergence",
+        "figures",
+        "page",
+    },
+    {"check", "junit", "tuning", "serving"},
+    {"api"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-EXACTLY = {"report": {"registry", "results"}, "compare": {"errors", "report", "results"}}
+EXACTLY = {
+    "tables": {"latex"},
+    "paired": set(),
+    "report": {"registry", "results", "tables"},
+    "standings": {"errors", "paired", "registry", "results"},
+    "ranks": {"errors", "report", "results", "standings", "tables"},
+    "compare": {"errors", "paired", "results", "tables"},
+}
 
 
 def imports(path: Path) -> set[str]:

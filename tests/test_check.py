@@ -1,11 +1,13 @@
 import json
+import xml.etree.ElementTree as ET
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 import toys
 from recbench import published
-from recbench.check import check, judge, view, why_not
+from recbench.check import check, finding, judge, regressions, run_known, view, why_not
 from recbench.models.base import Context
 from recbench.published import Published
 
@@ -17,10 +19,8 @@ ROW = Published(
 
 
 def run(tmp_path, *rows: Published):
-    return check(
-        rows, lambda name: toys.two_tastes() if name == "toy" else None, tmp_path, Context(),
-        lambda text: None,
-    )  # fmt: skip
+    known = partial(run_known, folder=tmp_path, context=Context())
+    return check(rows, lambda name: toys.two_tastes() if name == "toy" else None, known)
 
 
 def test_published_rows_are_well_formed():
@@ -81,6 +81,29 @@ def test_a_damaged_model_is_a_regression_and_names_its_row(tmp_path, monkeypatch
     made = view([after])
     assert made.marked == [0]
     assert made.frame["source"][0] == "toy table 1"
+    assert regressions([after]).startswith(
+        "1 numbers are worse than recorded: toy ease[l2=5] ndcg@10 (toy table 1): "
+    )
+
+
+def test_only_the_first_rows_that_got_worse_are_named():
+    worse = [judge(replace(ROW, ours=0.9, metric=f"ndcg@{k}"), 0.1) for k in range(1, 8)]
+    told = regressions([judge(ROW, 0.5), *worse])
+    assert told.startswith("7 numbers are worse")
+    assert "ndcg@3" in told
+    assert "ndcg@4" not in told
+    assert told.endswith("and 4 more")
+    assert regressions([judge(ROW, 0.5)]) == ""
+
+
+def test_a_model_that_declines_did_not_get_worse_and_one_that_fails_did():
+    declined = finding(ROW, toys.trial(1, 0.0, status="skipped", reason="needs 33.6 GB"))
+    assert (declined.status, declined.checked) == ("skipped: needs 33.6 GB", False)
+    failed = finding(ROW, toys.trial(1, 0.0, status="failed", reason="ZeroDivisionError: one"))
+    assert failed.regressed
+    assert "ZeroDivisionError: one" in regressions([failed])
+    assert "ZeroDivisionError: one" in view([failed]).notes[-1]
+    assert finding(ROW, None).regressed
 
 
 def test_the_command_checks_golden_rows_and_notices_damage(recbench, monkeypatch, tmp_path):
@@ -89,16 +112,22 @@ def test_the_command_checks_golden_rows_and_notices_damage(recbench, monkeypatch
     assert "as recorded" in good.stdout or "reproduced" in good.stdout
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setattr(
         "recbench.models.lae.zero_diagonal", lambda inverse, keep=1.0: (inverse.c, inverse.c)
     )
     bad = recbench("check", "debian", "-o", "there", "-m", "ease", "--json")
     assert bad.exit_code == 1
-    assert "worse than recorded" in bad.stderr
+    assert "3 numbers are worse than recorded: debian ease[l2=10] ndcg@100 (recbench)" in bad.stderr
+    assert "::error title=recbench check::debian ease[l2=10]" in bad.stderr
     assert any(row["status"] == "REGRESSED" for row in json.loads(bad.stdout)[0]["rows"])
     assert "REGRESSED" in summary.read_text()
 
 
-def test_missing_data_are_no_failure(recbench):
-    result = recbench("check", "msd", "--all", "--format", "md")
+def test_missing_data_are_no_failure(recbench, folder):
+    result = recbench("check", "msd", "--all", "--format", "md", "--junit", "check.xml")
     assert result.exit_code == 0, result.output
+    assert "no data: recbench fetch msd" in result.stdout
+    suites = ET.parse(folder / "check.xml").getroot()
+    assert suites.get("failures") == "0"
+    assert suites.get("skipped") == suites.get("tests") != "0"

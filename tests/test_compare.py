@@ -1,15 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from scipy import stats
 
-from recbench.compare import (
-    bootstrap_interval,
-    compare,
-    find,
-    holm,
-    permutation_p,
-)
+from recbench.compare import compare, compare_sides, find, view
 from recbench.errors import DataError, UsageError
 from recbench.results import Campaign
 from toys import trial
@@ -23,55 +19,6 @@ def per_user(seed: int, users: int = 400, shift: float = 0.0) -> pd.DataFrame:
     return pd.DataFrame(
         {"user": np.arange(users), "history": history, "targets": 1, "ndcg@20": values}
     )
-
-
-def differences(shift: float = 0.02, users: int = 300) -> np.ndarray:
-    return np.random.default_rng(5).normal(shift, 0.1, (users, 1))
-
-
-def test_the_permutation_test_agrees_with_scipy():
-    d = differences(0.01)
-    ours = permutation_p(d, resamples=20_000)[0]
-    theirs = stats.permutation_test(
-        (d[:, 0], np.zeros(len(d))), lambda a, b, axis: (a - b).mean(axis=axis),
-        permutation_type="samples", n_resamples=20_000, rng=1, vectorized=True,
-    ).pvalue  # fmt: skip
-    error = 4 * np.sqrt(theirs * (1 - theirs) / 20_000 * 2)
-    assert abs(ours - theirs) < error
-
-
-def test_the_permutation_test_is_exact_where_every_assignment_can_be_listed():
-    d = np.array([[0.3], [0.1], [0.2], [-0.1]])
-    signs = np.array(np.meshgrid(*[[-1, 1]] * 4)).reshape(4, -1)
-    exact = np.mean(np.abs(signs.T @ d[:, 0]) >= abs(d.sum()) - 1e-12)
-    assert permutation_p(d, resamples=50_000)[0] == pytest.approx(exact, abs=0.01)
-
-
-def test_the_interval_agrees_with_scipy():
-    d = differences()
-    low, high = bootstrap_interval(d, resamples=20_000)
-    theirs = stats.bootstrap(
-        (d[:, 0],), np.mean, n_resamples=20_000, method="percentile", rng=1
-    ).confidence_interval
-    width = theirs.high - theirs.low
-    assert low[0] == pytest.approx(theirs.low, abs=0.03 * width)
-    assert high[0] == pytest.approx(theirs.high, abs=0.03 * width)
-
-
-def test_resampling_in_blocks_changes_nothing_but_the_draws(monkeypatch):
-    d = differences()
-    whole = bootstrap_interval(d, resamples=5000)
-    monkeypatch.setattr("recbench.compare.BLOCK", 1000)
-    parts = bootstrap_interval(d, resamples=5000)
-    assert np.allclose(whole, parts, atol=2e-3)
-
-
-def test_without_a_difference_it_rejects_as_often_as_it_says():
-    """Type-I error at 5 %: 400 samples of symmetric noise, well inside 4 standard errors."""
-    rng = np.random.default_rng(0)
-    noise = rng.standard_t(3, size=(60, 400))
-    rejected = np.mean(permutation_p(noise, resamples=999) <= 0.05)
-    assert rejected <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 400)
 
 
 def test_a_real_difference_is_found_and_its_direction_named():
@@ -92,18 +39,37 @@ def test_no_difference_is_not_decisive():
 
 def test_users_are_judged_by_the_length_of_their_history():
     verdicts = compare(per_user(1), per_user(2), resamples=200)
-    everyone, light, heavy = (v.users for v in verdicts)
-    assert everyone == 400 == light + heavy
-    assert "9" in verdicts[1].group
+    everyone, light, heavy = verdicts
+    assert [v.group for v in verdicts] == ["all", "light", "heavy"]
+    assert everyone.users == 400 == light.users + heavy.users
+    table = per_user(1)
+    assert light.a == pytest.approx(table.loc[table["history"] <= 9, "ndcg@20"].mean())
 
 
-def test_holms_correction():
-    from dataclasses import replace
+def test_groups_of_items_are_judged_over_the_users_who_have_some():
+    a, b = per_user(1), per_user(2)
+    for side, shift in ((a, 0.2), (b, 0.0)):
+        side["tail:ndcg@20"] = np.where(side["user"] < 100, side["ndcg@20"] + shift, np.nan)
+        side["head:ndcg@20"] = np.where(side["user"] < 5, 1.0, np.nan)
+    *_, tail = compare(a, b, resamples=500)
+    assert (tail.group, tail.metric, tail.users) == ("tail", "ndcg@20", 100)
+    assert tail.words == "A is better"
+    assert tail.low < tail.difference < tail.high
+    assert "head" not in {v.group for v in compare(a, b, resamples=500)}, "5 users tell nothing"
 
-    a = per_user(1)
-    (one, *_) = compare(a, a, resamples=100)
-    corrected = holm([replace(one, p=p) for p in (0.04, 0.01, 0.03)])
-    assert [v.p_holm for v in corrected] == pytest.approx([0.06, 0.03, 0.06])
+
+def test_a_group_is_judged_as_if_it_had_been_asked_for_alone():
+    a, b = per_user(1, shift=0.01), per_user(2)
+    (*_, heavy), rows = compare(a, b, resamples=20_000), a["history"] > 9
+    (alone, *_) = compare(
+        *(side[rows].reset_index(drop=True) for side in (a, b)), seed=1, resamples=20_000
+    )
+    assert heavy.difference == pytest.approx(alone.difference)
+    assert heavy.effect == pytest.approx(alone.effect)
+    assert heavy.p == pytest.approx(alone.p, abs=4 * np.sqrt(alone.p / 20_000))
+    width = alone.high - alone.low
+    assert heavy.low == pytest.approx(alone.low, abs=0.04 * width)
+    assert heavy.high == pytest.approx(alone.high, abs=0.04 * width)
 
 
 def test_other_users_or_other_metrics_cannot_be_compared():
@@ -126,8 +92,55 @@ def test_trials_are_found_by_model_text_or_id(tmp_path):
         trial(2, 0.4, part="test"),
     ):
         campaign.record(row)
-    assert find(campaign, "ease", "ndcg@20").trial == "t2"
-    assert find(campaign, "t1", "ndcg@20").trial == "t1"
-    assert find(campaign, "ease[l2=1]", "ndcg@20").trial == "t1"
+    assert [row.trial for row in find(campaign, "ease", "ndcg@20")] == ["t2"]
+    assert [row.trial for row in find(campaign, "t1", "ndcg@20")] == ["t1"]
+    assert [row.trial for row in find(campaign, "ease[l2=1]", "ndcg@20")] == ["t1"]
     with pytest.raises(UsageError, match="did you mean 'ease'"):
         find(campaign, "eas", "ndcg@20")
+
+
+@pytest.fixture
+def seeds(tmp_path) -> Campaign:
+    """A model run with two seeds, one run once, and one on another split."""
+    campaign = Campaign(tmp_path)
+    campaign.create()
+    values = [per_user(number) for number in range(3)]
+    rows = [
+        replace(trial(number, 0.5, seed=number), model="als" if number < 2 else "ease")
+        for number in range(3)
+    ]
+    rows.append(replace(trial(3, 0.5), model="other", split="weak"))
+    for row, frame in zip(rows, [*values, values[0]], strict=True):
+        for part in ("valid", "test"):
+            campaign.record(replace(row, part=part), pa.Table.from_pandas(frame))
+    return campaign
+
+
+def test_seeds_are_averaged_user_by_user(seeds):
+    a, b = (find(seeds, name, "ndcg@20") for name in ("als", "ease"))
+    assert [row.seed for row in a] == [0, 1]
+    (everyone, *_) = compare_sides(seeds, a, b, resamples=200)
+    means = [per_user(number)["ndcg@20"] for number in range(3)]
+    both = (means[0] + means[1]) / 2
+    assert everyone.a == pytest.approx(both.mean())
+    assert everyone.wins == (both > means[2]).sum()
+    assert "mean of 2 seeds" in view([everyone], a, b).title
+
+
+def test_other_splits_are_not_compared(seeds):
+    with pytest.raises(UsageError, match="toy, strong and toy, weak"):
+        compare_sides(seeds, find(seeds, "ease", "ndcg@20"), find(seeds, "other", "ndcg@20"))
+
+
+def test_what_could_be_two_things_asks_for_the_id(seeds):
+    seeds.record(replace(trial(9, 0.6, part="test"), model="ease", dataset="b", text="ease[l2=2]"))
+    with pytest.raises(UsageError, match=r"give the id: .*t2 \(toy.*t9 \(b"):
+        find(seeds, "ease[l2=2]", "ndcg@20")
+    assert find(seeds, "ease[l2=2]", "ndcg@20", dataset="b")[0].trial == "t9"
+
+
+def test_deleted_per_user_values_are_one_sentence(seeds):
+    (row,) = find(seeds, "ease", "ndcg@20")
+    seeds.per_user_path(row).unlink()
+    with pytest.raises(DataError, match=r"are gone .*--force"):
+        compare_sides(seeds, [row], [row])

@@ -65,6 +65,13 @@ def test_the_model_of_the_guide_passes_the_contract(tmp_path, folder):
     assert not problems
 
 
+def test_the_tutorial_runs_from_top_to_bottom(folder):
+    together: dict[str, object] = {}
+    for number, code in enumerate(blocks(ROOT / "docs" / "tutorial.md", "python"), start=1):
+        exec(compile(code, f"tutorial block {number}", "exec"), together)
+    assert (folder / "figures" / "landscape-deql-l2-b.svg").exists()
+
+
 def test_the_readme_prints_what_the_command_prints(recbench):
     """The numbers shown are those of the committed code; times differ."""
     shown = blocks(ROOT / "README.md", "text")[0]

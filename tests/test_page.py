@@ -1,5 +1,7 @@
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
 
@@ -59,7 +61,7 @@ def test_the_page_is_whole_and_needs_no_network(campaign):
     text = page(campaign, "ndcg@20")
     words = Balanced(text).words
     assert not re.search(r"""(src|href)=|https?://|@import|url\(""", text)
-    assert "Test" in words
+    assert "test, 3 users" in words
     assert "Landscapes" in words
     assert "Quality and cost" in words
     assert "0.2500" in words
@@ -94,5 +96,21 @@ def test_an_axis_has_a_few_round_ticks_inside(low, high, log):
 
 
 def test_charts_of_a_single_value_are_drawn():
-    Balanced(lines({"a": [(0.0, 0.5, "one")]}, "x", "y", log=True))
-    Balanced(heat({(1.0, 2.0): 0.5}, "x", "y", "z"))
+    Balanced(str(lines({"a": [(0.0, 0.5, "one")]}, "x", "y", log=True)))
+    Balanced(str(heat({(1.0, 2.0): 0.5}, "x", "y", "z")))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+def test_a_browser_opens_it_from_a_file_without_complaint(campaign, tmp_path):
+    path = tmp_path / "report.html"
+    click = "<script>document.querySelectorAll('th button')[2].click()</script></body>"
+    path.write_text(page(campaign, "ndcg@20").replace("</body>", click))
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr, done.stderr
+    assert 'aria-sort="ascending"' in done.stdout
+    assert done.stdout.count("<svg") == page(campaign, "ndcg@20").count("<svg")

@@ -1,15 +1,21 @@
 """`recbench check`."""
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from recbench.cli.common import Bars, complete, plugin_option, say
 from recbench.cli.run import show_views
 from recbench.cli.run_options import FORMATS, PATH
-from recbench.errors import RecbenchError, unknown
+from recbench.errors import DataError, RecbenchError, unknown
+
+if TYPE_CHECKING:
+    from recbench.check import Finding
+    from recbench.published import Published
 
 
 @click.command()
@@ -19,6 +25,13 @@ from recbench.errors import RecbenchError, unknown
 @click.option("--paper", multiple=True, help="Only rows of these papers, such as deql.")
 @click.option("-o", "--output", type=PATH, default="results", show_default=True,
               help="Where the runs are kept; finished ones are not run again.")  # fmt: skip
+@click.option("--search-missing", is_flag=True,
+              help="Search rows without known parameters by grids of ours, tuned on validation, "
+                   "and record what is found.")  # fmt: skip
+@click.option("--found", type=PATH, metavar="FILE",
+              help="Where found parameters are recorded and read from; default: found.csv in the "
+                   "folder of the runs.")  # fmt: skip
+@click.option("--junit", type=PATH, metavar="FILE", help="Also write JUnit XML, a test per row.")
 @click.option("--all", "everything", is_flag=True, help="List rows that could not be run, too.")
 @click.option("--threads", type=click.IntRange(min=1), help="Default: every core.")
 @click.option("--format", "kind", type=FORMATS, default="rich", show_default=True)
@@ -26,7 +39,8 @@ from recbench.errors import RecbenchError, unknown
 @plugin_option
 def command(
     datasets: tuple[str, ...], model: tuple[str, ...], paper: tuple[str, ...], output: Path,
-    everything: bool, threads: int | None, kind: str,
+    search_missing: bool, found: Path | None, junit: Path | None, everything: bool,
+    threads: int | None, kind: str,
 ) -> None:  # fmt: skip
     """Run the published numbers of DATASETS (default: all at hand) and compare with ours.
 
@@ -38,44 +52,68 @@ def command(
     \b
     recbench check debian
     recbench check gowalla -m ease
+    recbench check --search-missing --junit check.xml
     """
-    from recbench.check import check, view
+    from recbench.check import check, regressions, run_known, view
+    from recbench.datasets import at_hand
     from recbench.environment import usable_cores
     from recbench.models.base import Context
-    from recbench.published import load
+    from recbench.tuning import search_unknown
 
-    rows = load()
+    found = found or output / "found.csv"
+    rows = _rows(found, datasets, model, paper)
+    with Bars() as bars:
+        kept: dict[str, Any] = {
+            "folder": output, "context": Context(threads=threads or usable_cores(), progress=bars)
+        }  # fmt: skip
+        search = partial(search_unknown, found=found, **kept) if search_missing else None
+        opened, known = partial(at_hand, announce=say), partial(run_known, **kept)
+        findings = check(rows, opened, known, search, say)
+    made = view(findings, everything)
+    show_views([made], kind)
+    _tell_github(made, findings)
+    if junit is not None:
+        _write_junit(findings, junit)
+    worse = regressions(findings)
+    if worse:
+        raise RecbenchError(worse)
+
+
+def _rows(
+    found: Path, datasets: Sequence[str], model: Sequence[str], paper: Sequence[str]
+) -> "list[Published]":
+    """The published rows that are asked for, with what was found for them before."""
+    from recbench.published import load
+    from recbench.tuning import read_found, with_found
+
+    rows = with_found(load(), read_found(found))
     for wanted, known in ((datasets, "our_dataset"), (model, "our_model"), (paper, "paper")):
         names = {getattr(row, known) for row in rows} - {""}
         for name in wanted:
             if name not in names:
                 raise unknown(f"{known.removeprefix('our_')} with published numbers", name, names)
         rows = [row for row in rows if not wanted or getattr(row, known) in wanted]
-    with Bars() as bars:
-        context = Context(threads=threads or usable_cores(), progress=bars)
-        findings = check(rows, _at_hand, output, context, say)
-    made = view(findings, everything)
-    show_views([made], kind)
-    _tell_github(made)
-    regressed = sum(finding.regressed for finding in findings)
-    if regressed:
-        raise RecbenchError(f"{regressed} numbers are worse than recorded")
+    return rows
 
 
-def _at_hand(name: str) -> Any:
-    """A dataset that needs no download, else None."""
-    from recbench.datasets import Access, entry_of, open_dataset, state_of
+def _write_junit(findings: "Sequence[Finding]", path: Path) -> None:
+    from recbench.junit import junit
 
-    access = Access(announce=say)
-    state = state_of(entry_of(name), access.home)
-    return open_dataset(name, access) if state in ("embedded", "ready") else None
+    try:
+        path.write_text(junit(findings), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"--junit {path} cannot be written ({error.strerror})") from error
 
 
-def _tell_github(made: Any) -> None:
-    """Add the table to the summary of a GitHub job, if this is one."""
-    from recbench.report import text
+def _tell_github(made: Any, findings: "Sequence[Finding]") -> None:
+    """Add the table to the summary of a GitHub job, if this is one, and mark what got worse."""
+    from recbench.tables import text
 
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(text([made], "md") + "\n")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for finding in findings:
+            if finding.regressed:
+                say(f"::error title=recbench check::{finding.row.title} is worse than recorded")

@@ -92,17 +92,24 @@ LINES_APART = 10.0
 
 
 class Bars:
-    """One progress bar per kind of work, on standard error; elsewhere a line now and then."""
+    """One progress bar per kind of work, on standard error; elsewhere a line now and then.
 
-    def __init__(self, enabled: bool = True, **look: Any) -> None:
-        self.enabled, self.drawn = enabled, sys.stderr.isatty()
-        self._told = time.monotonic()
+    `verbose` adds a line whenever some work is done, with the seconds since the beginning.
+    """
+
+    def __init__(self, enabled: bool = True, *, verbose: bool = False, **look: Any) -> None:
+        self.enabled, self.verbose, self.drawn = enabled, verbose, sys.stderr.isatty()
+        self._begun = self._told = time.monotonic()
         self.look = {"leave": False, "dynamic_ncols": True, **look}
         self._bars: dict[str, Any] = {}
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Show that `done` of `total` steps of `what` are done."""
         if not self.enabled:
+            return
+        if self.verbose and 0 < total <= done:
+            self._close(what)
+            say(f"{time.monotonic() - self._begun:8.1f} s  {what}: {done:,} done")
             return
         if not self.drawn:
             self._tell(what, done, total)

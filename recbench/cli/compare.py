@@ -7,7 +7,6 @@ import click
 from recbench.cli.common import complete
 from recbench.cli.run import show_views
 from recbench.cli.run_options import FORMATS, PATH
-from recbench.cli.show import newest
 
 
 @click.command()
@@ -20,31 +19,37 @@ from recbench.cli.show import newest
     shell_complete=complete("runs"),
     help="Results folder; default: the one written last under results/.",
 )
+@click.option(
+    "-d", "--dataset", shell_complete=complete("datasets"), help="Where a folder holds several."
+)
 @click.option("--part", type=click.Choice(["test", "valid"]), default="test", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
 @click.option("--format", "kind", type=FORMATS, default="rich", show_default=True)
 @click.option("--json", "kind", flag_value="json", help="The same as --format json.")
 def command(
-    a: str, b: str, results: Path | None, part: str, seed: int, resamples: int, kind: str
-) -> None:
-    """Is A better than B? Paired tests on the per-user values of two finished trials.
+    a: str, b: str, results: Path | None, dataset: str | None, part: str, seed: int,
+    resamples: int, kind: str,
+) -> None:  # fmt: skip
+    """Is A better than B? Paired tests on the per-user values of finished trials.
 
-    A and B are models (then their selected trials are meant), full texts such as
+    A and B are models (then their selected trials are meant, seeds averaged), full texts such as
     "ease[l2=100]", or trial ids. Nothing is run again.
 
-    For each metric, for all users and for those with short and long histories: the difference,
-    its 95 % bootstrap interval, the p of a permutation test, corrected by Holm's method for all
-    rows of the table, the effect size, and on how many users A won, tied and lost.
+    For each metric: the difference, its 95 % bootstrap interval, the p of a permutation test,
+    corrected by Holm's method for all rows of the table, the effect size (mean difference over
+    its standard deviation), and on how many users A won, tied and lost. Asked for all users; for
+    those with short and with long histories; and on test, of what was held out, for the popular
+    items that have half of all interactions (head) and for the others (tail).
 
     \b
     recbench compare deql-l2 ease
     """
-    from recbench.compare import compare, find, view
-    from recbench.results import Campaign
+    from recbench.compare import compare_sides, find, view
+    from recbench.results import open_results
 
-    campaign = Campaign.open(results or newest())
-    select = campaign.select()
-    first, second = (find(campaign, name, select, part) for name in (a, b))
-    verdicts = compare(campaign.per_user(first), campaign.per_user(second), seed, resamples)
-    show_views([view(verdicts, first, second, part)], kind)
+    campaign = open_results(results)
+    select = campaign.select(dataset)
+    first, second = (find(campaign, name, select, part, dataset) for name in (a, b))
+    verdicts = compare_sides(campaign, first, second, seed, resamples)
+    show_views([view(verdicts, first, second)], kind)

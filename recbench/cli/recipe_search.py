@@ -62,7 +62,7 @@ def _line(match: Any) -> dict[str, Any]:
 def _view(lines: list[dict[str, Any]], *, hit: bool) -> Any:
     import pandas as pd
 
-    from recbench.report import View
+    from recbench.tables import View
 
     title = "Recipes that give exactly these counts" if hit else "No recipe hits; the nearest ones"
     return View(title, pd.DataFrame(lines))

@@ -6,35 +6,48 @@ import click
 
 from recbench.cli.common import complete, say
 from recbench.cli.run_options import PATH
-from recbench.cli.show import newest
 from recbench.errors import DataError
 
 
 @click.command()
 @click.argument("folder", type=PATH, required=False, shell_complete=complete("runs"))
 @click.option("-o", "--output", type=PATH, help="The file; default FOLDER/report.html.")
+@click.option(
+    "--figures", type=PATH, metavar="DIR", help="Also write every chart there as an SVG file."
+)
+@click.option("--pdf", is_flag=True, help="With --figures: as PDF files too (extra `figures`).")
 @click.option("--select", help="The metric to rank by; default: as in the last run.")
-def command(folder: Path | None, output: Path | None, select: str | None) -> None:
+def command(
+    folder: Path | None, output: Path | None, figures: Path | None, pdf: bool, select: str | None
+) -> None:
     """Write a results FOLDER (default: the newest) as one HTML file that needs no network.
 
-    Sortable tables, the landscape of every tuned model, quality against cost, and how the
+    The ranking with significance letters, sortable tables of trials, quality against time and
+    memory, the landscape of every tuned model, convergence where traces were kept, and how the
     numbers were made; for dark and light screens, phones and print.
+
+    \b
+    recbench report --figures paper/figures --pdf
     """
+    from recbench.figures import write_figures
     from recbench.files import atomic_path
     from recbench.metrics import parse_metric
     from recbench.page import page
-    from recbench.results import Campaign
+    from recbench.results import open_results
 
-    campaign = Campaign.open(folder or newest())
-    if not campaign.rows():
-        raise DataError(f"{campaign.folder} holds no finished trials yet")
-    chosen = parse_metric(select).text if select else campaign.select()
+    if pdf and figures is None:
+        raise click.UsageError("--pdf needs --figures DIR")
+    campaign = open_results(folder)
+    chosen = parse_metric(select).text if select else ""
     path = output or campaign.folder / "report.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
             temporary.write_text(page(campaign, chosen), encoding="utf-8")
+        click.echo(path)
+        if figures is not None:
+            for drawing in write_figures(campaign, chosen, figures, ("svg", "pdf")[: 1 + pdf]):
+                click.echo(drawing)
     except OSError as error:
-        raise DataError(f"{path} cannot be written ({error.strerror})") from error
-    click.echo(path)
+        raise DataError(f"{error.filename or path} cannot be written ({error.strerror})") from error
     say("open it in a browser")

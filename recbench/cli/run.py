@@ -1,8 +1,7 @@
 """`recbench run`."""
 
-import re
+import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,17 +15,18 @@ from recbench.cli.common import (
     split_commas,
     whole_numbers,
 )
+from recbench.cli.dry_run import explain
 from recbench.cli.run_options import as_config, run_options
 from recbench.errors import RecbenchError, UsageError
 
 if TYPE_CHECKING:
-    from recbench.data import Dataset
-    from recbench.plan import Plan
-    from recbench.results import Row
+    from collections.abc import Callable
 
-STRONG_METRICS = ("ndcg@100", "recall-capped@20", "recall-capped@50")
-WEAK_METRICS = ("ndcg@20", "recall@20")
-"""What the papers report for strong and for weak splits; the first one selects."""
+    from recbench.data import Dataset
+    from recbench.models.base import Model
+    from recbench.plan import Plan
+    from recbench.proposals import Proposals
+    from recbench.results import Row
 
 
 @click.command()
@@ -43,6 +43,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     \b
     recbench run --model deql-l2 --grid b=0.1:2.0
     recbench run -m ease -m edlae --grid l2=10:1000:log7 --grid edlae.p=0.2:0.8
+    recbench run -m edlae --grid l2=1:1000 --search random --trials 50
     recbench run --data my.csv --user u --item i --value stars --min 4 -m ease
     """
     if options["print_config"]:
@@ -51,24 +52,24 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if not options["model"]:
         raise UsageError("which model? for example -m ease; `recbench list models` shows all")
     from recbench.report import views
-    from recbench.results import Campaign
+    from recbench.results import Campaign, default_folder
     from recbench.run import Runner
     from recbench.work import Worker
 
     announce = _nobody if options["quiet"] else say
-    plan = _plan(options, announce)
+    plan, search = _plan(options, announce)
     folder = options["output"] or default_folder(plan.dataset.name, plan.rule.name)
-    if options["dry_run"]:
-        _explain(plan, folder)
-        return
-    with Bars(not options["quiet"]) as bars:
-        worker = Worker(plan, _context(options, bars), options["debug"])
+    with Bars(not options["quiet"], verbose=options["verbose"]) as bars:
+        worker = Worker(plan, _context(options, bars), options["debug"], options["trace"])
         runner = Runner(
-            worker, Campaign(folder), _executor(ctx, options, worker),
-            force=options["force"],
+            worker, Campaign(folder), force=options["force"],
             retry_failed=options["retry_failed"], announce=announce,
-            command=["recbench", *sys.argv[1:]],
+            command=["recbench", *sys.argv[1:]], search=search,
         )  # fmt: skip
+        if options["dry_run"]:
+            explain(runner, options["jobs"])
+            return
+        runner.executor = _executor(ctx, options, worker)
         rows = _run(runner)
     show_views(views(rows, plan.select), options["kind"])
     announce(f"results: {folder}/ (metrics.csv, per-user/, manifest.json)")
@@ -79,28 +80,49 @@ def _nobody(text: str) -> None:
     """Tell nobody."""
 
 
-def _plan(options: dict[str, Any], announce: Any) -> "Plan":
+def _plan(options: dict[str, Any], announce: Any) -> "tuple[Plan, Proposals]":
     """Check everything that was typed before touching any data."""
     from recbench.metrics import parse_metric
-    from recbench.plan import Plan
-    from recbench.search import models_from, split_from
+    from recbench.plan import Plan, default_metrics
+    from recbench.search import split_from
 
-    models = models_from(options["model"], options["sets"], options["grid"])
+    models, search = _models(options)
     seeds = whole_numbers(options["seed"], "--seed")
     metrics = [parse_metric(text) for text in split_commas(options["metric"])]
     chosen = parse_metric(options["select"]).text if options["select"] else None
     rule = split_from(options["split"]) if options["split"] else None
     dataset, default_split = _dataset(options, announce)
     rule = rule or split_from(default_split)
-    if not metrics:
-        names = STRONG_METRICS if rule.name == "strong" else WEAK_METRICS
-        metrics = [parse_metric(text) for text in names]
+    metrics = metrics or default_metrics(rule)
     if chosen and chosen not in {metric.text for metric in metrics}:
         metrics = [*metrics, parse_metric(chosen)]
-    return Plan(
+    plan = Plan(
         dataset, rule, models, metrics, select=chosen or metrics[0].text, seeds=seeds,
         dtype=options["dtype"], parts=("valid", "test") if options["reveal_test"] else ("valid",),
     )  # fmt: skip
+    return plan, search(plan)
+
+
+def _models(options: dict[str, Any]) -> "tuple[list[Model], Callable[[Plan], Proposals]]":
+    """The models that are known beforehand, and what makes trials of them."""
+    from recbench.proposals import Listed, Tpe, check_spaces, new_study, random_models
+    from recbench.search import models_from, spaces_from
+
+    how, trials, seed = options["search"], options["trials"], options["search_seed"]
+    typed = options["model"], options["sets"], options["grid"]
+    if how == "grid":
+        if trials is not None:
+            raise UsageError("--trials belongs to --search random or --search tpe")
+        return models_from(*typed), lambda plan: Listed(plan.trials)
+    if trials is None:
+        raise UsageError(f"--search {how} needs --trials N: so many settings of each model")
+    spaces = spaces_from(*typed)
+    check_spaces(spaces)
+    if how == "random":
+        about = {"by": how, "trials": trials, "seed": seed, "spaces": [s.text for s in spaces]}
+        return random_models(spaces, trials, seed), lambda plan: Listed(plan.trials, about)
+    new_study("")  # or it says what is not installed
+    return [], lambda plan: Tpe(plan, spaces, trials, seed)
 
 
 def _dataset(options: dict[str, Any], announce: Any) -> "tuple[Dataset, str]":
@@ -137,19 +159,6 @@ def _context(options: dict[str, Any], bars: Bars) -> Any:
     )
 
 
-def _explain(plan: "Plan", folder: Path) -> None:
-    """Say what a run would do, without doing it."""
-    from recbench.run import tasks_of
-
-    tasks = tasks_of(plan.trials, "valid")
-    click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
-    click.echo(f"{len(plan.trials)} trials in {len(tasks)} fits, into {folder}/")
-    for task in tasks:
-        click.echo(f"  {task.trials[0].model.text}")
-        for trial in task.trials[1:]:
-            click.echo(f"    + {trial.model.text}")
-
-
 def _executor(ctx: click.Context, options: dict[str, Any], worker: Any) -> Any:
     """Where groups of trials are fitted."""
     from recbench.executors import Dask, InProcess, Parcel, Processes
@@ -169,26 +178,23 @@ def _run(runner: Any) -> "list[Row]":
         rows: list[Row] = runner.run()
     except KeyboardInterrupt:
         done = sum(row.part == "valid" for row in runner.rows())
-        say(f"\ninterrupted after {done} of {len(runner.plan.trials)} trials; "
+        say(f"\ninterrupted after {done} of {runner.total} trials; "
             "what is finished is kept: the same command goes on from there")  # fmt: skip
         raise
     return rows
 
 
-def default_folder(dataset: str, split: str) -> Path:
-    """results/DATASET-SPLIT, in characters that any file system takes."""
-    return Path("results") / re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{dataset}-{split}")
-
-
 def show_views(made: Any, kind: str) -> None:
     """Print tables to standard output."""
-    from recbench.report import rich_table, text
+    from recbench.tables import rich_view, text
 
     if kind == "rich":
         out = console()
         for view in made:
-            out.print(rich_table(view))
+            out.print(rich_view(view, out))
     else:
+        if kind == "latex":
+            click.echo(f"% {shlex.join(['recbench', *sys.argv[1:]])}")
         click.echo(text(made, kind))
 
 

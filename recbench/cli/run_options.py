@@ -10,7 +10,7 @@ from recbench.cli.common import complete
 from recbench.errors import UsageError, unknown
 
 PATH = click.Path(path_type=Path)
-FORMATS = click.Choice(["rich", "csv", "md", "json"])
+FORMATS = click.Choice(["rich", "csv", "md", "latex", "json"])
 
 
 def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
@@ -87,6 +87,15 @@ WHAT = [
     click.option("--grid", multiple=True, metavar="KEY=VALUES",
                  help="Try values: b=0.1:2.0, b=0.1:2:0.1, l2=10:1000:log7 or b=0.1,1; "
                       "several make a product."),
+    click.option("--search", type=click.Choice(["grid", "random", "tpe"]), default="grid",
+                 show_default=True,
+                 help="Try every point of the grid, random draws, or what tree-structured Parzen "
+                      "estimators propose (an extra). Ranges such as b=0.1:2.0 are then searched "
+                      "in full; parameters not named take their published values."),
+    click.option("--trials", type=click.IntRange(min=1), metavar="N",
+                 help="With --search random or tpe: so many different settings of each model."),
+    click.option("--search-seed", type=int, default=0, show_default=True,
+                 help="With --search random or tpe: other seeds, other settings."),
     click.option("--split", shell_complete=complete("splits"),
                  help="How to hold out: a name of `recbench list splits`, or name[key=value,...]. "
                       "Default: the dataset's own."),
@@ -114,15 +123,21 @@ HOW = [
                  help="Threads of each process; default: every core, divided by --jobs."),
     click.option("--tiles-on-disk", type=PATH, metavar="DIR",
                  help="Keep large inverses there instead of in memory; a killed one goes on."),
+    click.option("--trace", is_flag=True,
+                 help="Keep how fits go: seconds, objective and validation metrics of every round, "
+                      "in traces/TRIAL.csv."),
     click.option("-f", "--force", is_flag=True, help="Run trials again that are finished."),
     click.option("--retry-failed", is_flag=True, help="Run trials again that failed."),
-    click.option("-n", "--dry-run", is_flag=True, help="Show the trials and stop."),
+    click.option("-n", "--dry-run", is_flag=True,
+                 help="Show the trials, and what is known of their memory and time; then stop."),
 ]  # fmt: skip
 
 OUTPUT = [
     click.option("--format", "kind", type=FORMATS, default="rich", show_default=True),
     click.option("--json", "kind", flag_value="json", help="The same as --format json."),
     click.option("-q", "--quiet", is_flag=True, help="No progress, just the tables."),
+    click.option("-v", "--verbose", is_flag=True,
+                 help="A line for every step that is done: inverses, decompositions, rankings."),
     click.option("--debug", is_flag=True,
                  help="Stop at the first failing trial with its traceback."),
     click.option("-c", "--config", type=PATH, is_eager=True, expose_value=False,
@@ -143,10 +158,11 @@ def as_config(ctx: click.Context) -> str:
     """The options that differ from their defaults, as the file -c reads."""
     import yaml
 
+    bare = click.Context(ctx.command)  # in `ctx` the words of a file have become defaults
     chosen = {
         word: _written(ctx.params[option.name or ""])
         for word, option in config_words(ctx.command).items()
-        if ctx.params.get(option.name or "") not in (option.get_default(ctx), (), None)
+        if ctx.params.get(option.name or "") not in (option.get_default(bare), (), None)
         and word not in ("print-config", "json")
     }
     return yaml.safe_dump(chosen, sort_keys=False, allow_unicode=True)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from recbench.cli.common import complete
+from recbench.cli.common import complete, split_commas
 from recbench.cli.run import show_views
+from recbench.cli.run_options import FORMATS
 from recbench.errors import DataError
 
 
@@ -14,38 +15,66 @@ from recbench.errors import DataError
     "folder", type=click.Path(path_type=Path), required=False, shell_complete=complete("runs")
 )
 @click.option(
-    "--select", help="The metric that chooses on validation; default: as in the last run."
+    "-k",
+    "--metric",
+    "--metrics",
+    "metric",
+    multiple=True,
+    help="Only these, such as ndcg@100; repeatable. Default: every one measured.",
 )
 @click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["rich", "csv", "md", "json"]),
-    default="rich",
-    show_default=True,
+    "--sort", metavar="METRIC", help="The metric to rank by; default: the one that selected."
 )
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the best N models.")
+@click.option(
+    "-d",
+    "--dataset",
+    shell_complete=complete("datasets"),
+    help="Only this one, where a folder holds several.",
+)
+@click.option(
+    "--part",
+    type=click.Choice(["test", "valid"]),
+    help="Default: test, or valid while there are no test results.",
+)
+@click.option("--trials", is_flag=True, help="List trials, one line each, as `recbench run` does.")
+@click.option(
+    "--select", help="The metric that chooses on validation; default: as in the last run."
+)
+@click.option("--format", "kind", type=FORMATS, default="rich", show_default=True)
 @click.option("--json", "kind", flag_value="json", help="The same as --format json.")
-def command(folder: Path | None, select: str | None, kind: str) -> None:
-    """Print the tables of a results FOLDER, by default the one written last under results/.
+def command(
+    folder: Path | None, metric: tuple[str, ...], sort: str | None, top: int | None,
+    dataset: str | None, part: str | None, trials: bool, select: str | None, kind: str,
+) -> None:  # fmt: skip
+    """Rank the models of a results FOLDER, by default the one written last under results/.
 
-    Nothing is run: the tables are read from the files.
+    One line per model: its selected trial, or the mean ± standard deviation over seeds. The best
+    value of a metric is bold, the second underlined. Letters after a value name the models that
+    it is significantly better than: a paired permutation test over users for every two models,
+    with Holm's correction over all pairs. Nothing is run: everything is read from the files.
+
+    \b
+    recbench show --sort recall-capped@20 --top 10
+    recbench show --format latex > table.tex
     """
     from recbench.metrics import parse_metric
+    from recbench.ranks import Wanted, measured_part, rank_views
     from recbench.report import views
-    from recbench.results import Campaign
+    from recbench.results import open_results
 
-    campaign = Campaign.open(folder or newest())
-    rows = list(campaign.rows().values())
-    if not rows:
-        raise DataError(f"{campaign.folder} holds no finished trials yet")
-    chosen = parse_metric(select).text if select else campaign.select()
-    show_views(views(rows, chosen), kind)
-
-
-def newest() -> Path:
-    """The results folder under results/ that was written to last."""
-    logs = sorted(Path("results").glob("*/trials.jsonl"), key=lambda path: path.stat().st_mtime)
-    if not logs:
-        raise DataError(
-            "there are no results under results/; say which FOLDER, or `recbench run` first"
-        )
-    return logs[-1].parent
+    campaign = open_results(folder)
+    chosen = parse_metric(select).text if select else ""
+    if trials:
+        rows = [r for r in campaign.rows().values() if dataset in (None, r.dataset)]
+        show_views(views(rows, chosen or campaign.select(dataset)), kind)
+        return
+    wanted = Wanted(
+        chosen, part or measured_part(campaign), sort=parse_metric(sort).text if sort else "",
+        top=top, metrics=[parse_metric(text).text for text in split_commas(metric)],
+        dataset=dataset,
+    )  # fmt: skip
+    made = rank_views(campaign, wanted)
+    if not made:
+        raise DataError(f"{campaign.folder} has no finished trials to rank; --trials lists all")
+    show_views(made, kind)

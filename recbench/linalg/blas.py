@@ -86,7 +86,12 @@ def _layout(a: Matrix) -> tuple[str, int]:
         return "N", a.shape[0]
     if a.flags.c_contiguous:
         return "T", a.shape[1]
-    raise ValueError("BLAS runs here on whole contiguous arrays and their transposes only")
+    down, across = a.strides
+    if down == a.itemsize and across % a.itemsize == 0 and across >= down * a.shape[0]:
+        return "N", across // a.itemsize
+    if across == a.itemsize and down % a.itemsize == 0 and down >= across * a.shape[1]:
+        return "T", down // a.itemsize
+    raise ValueError("BLAS runs here on arrays whose rows or columns are contiguous")
 
 
 def _call(name: str, *arguments: object) -> None:
@@ -131,9 +136,7 @@ def _routine(name: str) -> Callable[..., None]:
 @contextmanager
 def workers() -> Iterator[Executor]:
     """A pool of as many threads as BLAS may use, while BLAS itself uses one in each."""
-    from threadpoolctl import ThreadpoolController  # looks through every loaded library
-
-    controller = ThreadpoolController().select(user_api="blas")
+    controller = _loaded()
     threads = max((library.num_threads for library in controller.lib_controllers), default=1)
     pool = ThreadPoolExecutor(min(threads, os.cpu_count() or 1))
     try:
@@ -141,6 +144,14 @@ def workers() -> Iterator[Executor]:
             yield pool
     finally:
         pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, only what already runs
+
+
+@cache
+def _loaded() -> Any:
+    """NumPy's and SciPy's BLAS, which came with this module."""
+    from threadpoolctl import ThreadpoolController  # looks through every loaded library: once
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def run_all(

@@ -86,7 +86,7 @@ class DensePanels:
     def __init__(self, array: Floats) -> None:
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise ValueError(f"item-item weights must be a square matrix, not {array.shape}")
-        self.array, self.n, self.dtype = array, len(array), _real(array)
+        self.array, self.n, self.dtype = array, len(array), real_dtype(array)
 
     def panel(self, start: int, stop: int, out: Floats | None = None) -> Floats:
         """Copy some columns."""
@@ -121,18 +121,18 @@ def top_of_blocks(
     """
     rows, columns = hidden.shape
     step = max(1, BLOCK_BYTES // (8 * max(1, columns)))
-    search: _Search | None = None
+    search: Search | None = None
     for start in range(0, rows, step):
         stop = min(start + step, rows)
         block = score(start, stop)
         _fit(block.shape == (stop - start, columns), block, hidden)
-        search = search or _Search(hidden, k, scales, _real(block))
+        search = search or Search(hidden, k, scales, real_dtype(block))
         pieces = [(block[a - start : b - start], a, 0) for a, b in _cut(start, stop)]
         with blas.workers() as pool:
             blas.finish(pool, search.block, pieces)
         search.check()
         progress(stop, rows)
-    return (search or _Search(hidden, k, scales, np.dtype(np.float32))).tops()
+    return (search or Search(hidden, k, scales, np.dtype(np.float32))).tops()
 
 
 def top_of_product(
@@ -147,7 +147,7 @@ def top_of_product(
     from recbench.linalg.topk_kernel import search_product
 
     _fit(left.shape == hidden.shape, left, hidden)
-    search = _Search(hidden, k, scales, right.dtype)
+    search = Search(hidden, k, scales, right.dtype)
     entries = _entries(left, right)
     shares = _fair(entries[0])
     with blas.workers() as pool:
@@ -191,7 +191,7 @@ def top_of_factors(
     if bias is not None:
         _fit(bias.shape == (columns,), bias, hidden)
     step = max(1, BLOCK_BYTES // (8 * GEMM_ROWS * max(1, rank))) * GEMM_ROWS
-    search = _Search(hidden, k, scales, _real(right))
+    search = Search(hidden, k, scales, real_dtype(right))
     right = np.asarray(right, search.dtype)
     for start in range(0, rows, step):
         stop = min(start + step, rows)
@@ -208,7 +208,7 @@ def top_of_factors(
     return search.tops()
 
 
-class _Search:
+class Search:
     """The lists of the best so far, one for every row and scale."""
 
     def __init__(
@@ -335,7 +335,7 @@ def _stack(scales: Scales, columns: int, dtype: np.dtype[Any]) -> Floats:
     return stacked
 
 
-def _real(scores: Floats) -> np.dtype[Any]:
+def real_dtype(scores: Floats) -> np.dtype[Any]:
     """float32 for what fits into it, else float64."""
     return np.dtype(np.float32 if np.can_cast(scores.dtype, np.float32) else np.float64)
 

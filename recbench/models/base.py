@@ -1,7 +1,7 @@
 """The plugin door for models: Model, Family and the Context a fit may ask things of."""
 
 import shutil
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -40,6 +40,8 @@ class Context:
     """Ids of the users about to be ranked and of the items, for models made elsewhere."""
     validate: Callable[[Scorer], float] | None = None
     """Scores a half-trained model on held-out data, for early stopping; higher is better."""
+    watch: Callable[[Scorer], Mapping[str, float]] | None = None
+    """Where a trace is wanted: measures a half-trained model, to be noted and not acted upon."""
     progress: Note = quiet
 
     def reserve(self, needed: int, what: str, advice: str) -> None:
@@ -74,6 +76,12 @@ class Family:
         """Fit a group of models of equal key; one Scorer each, in order."""
         return [model.fit(train, ctx) for model in models]
 
+    def operations(self, models: Sequence["Model"], train: sparse.csr_array) -> float | None:
+        """Floating-point operations of fitting a group, nearly all in matrix products; None where
+        that cannot be told beforehand.
+        """
+        return None
+
 
 class Model(Described):
     """Hyper-parameters, frozen, whose `fit` returns a Scorer.
@@ -88,6 +96,10 @@ class Model(Described):
     """Whether a fit serves the part it was made for and no other."""
     stochastic: ClassVar[bool] = False
     """Whether the seed matters; a model without randomness is run once, whatever the seeds."""
+    reserves: ClassVar[bool] = False
+    """Whether a fit asks `ctx.reserve` before anything that takes long, as a dry run may then."""
+    traced: ClassVar[bool] = False
+    """Whether scorers have a `trace`: one mapping of names to numbers for each round of the fit."""
 
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Fit one model. Models of a sharing family inherit this and implement the family."""

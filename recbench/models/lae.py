@@ -53,11 +53,16 @@ class LinearAutoencoders(Family):
         solutions = (_lae(model).solve(diagonals) for model in models)
         return [LinearScorer(base, y, tiles=tiles, diagonal=x) for y, x in solutions]
 
+    def operations(self, models: Sequence[Model], train: sparse.csr_array) -> float:
+        """Inverting takes n³, in place."""
+        return float(train.shape[1]) ** 3
+
 
 class LinearAutoencoder(Model):
     """A model that is one column scaling of C(p, λ')."""
 
     family: ClassVar[Family] = LinearAutoencoders()
+    reserves = True
 
     @property
     def dropout(self) -> float:

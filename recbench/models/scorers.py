@@ -2,12 +2,13 @@
 
 Several Scorers may share one Base; the evaluator then computes the base scores once. A Base
 must say how to score (`score`); it may also know a faster way to rank (`top`) than scoring
-every item into a block and searching the block.
+every item into a block and searching the block, and bases that differ may know how to rank in
+one pass (`shared`, `tops`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,24 @@ class Base(ABC):
             return np.asarray(block)
 
         return topk.top_of_blocks(block, seen, k, scales, progress)
+
+    @property
+    def shared(self) -> object:
+        """Scorers whose bases share this are ranked together, by `tops`."""
+        return self
+
+    def tops(
+        self,
+        scorers: Sequence["Scorer"],
+        history: sparse.csr_array,
+        rows: Indices,
+        seen: sparse.csr_array,
+        k: int,
+        progress: Progress = silent,
+    ) -> list[Top]:
+        """Rank for several scorers, of which this base serves all."""
+        scales = [scorer.scale for scorer in scorers]
+        return self.top(history, rows, seen, k, scales, progress)
 
 
 class ItemItem(Base):
@@ -146,6 +165,8 @@ class Scorer:
 
     base: Base
     scale: Scale = None
+    facts: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    """What a reader of results should know of the fit, such as the rank that was found."""
 
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Scores:
         """Score every item for every user of a block (a small one: the result is dense)."""

@@ -120,7 +120,7 @@ def test_completion_scripts_are_printed(recbench, shell):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("recbench run -m de", {"deql", "deql-l2", "deql-l2-zero"}),
+        ("recbench run -m deql-l", {"deql-l2", "deql-l2-zero", "deql-lowrank"}),
         ("recbench fetch gowalla-s", {"gowalla-snap", "gowalla-strong"}),
         ("recbench run -k ndcg", {"ndcg", "ndcg-ngcf"}),
         ("recbench sh", {"show"}),

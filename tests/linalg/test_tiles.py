@@ -230,9 +230,14 @@ def test_products_are_added_in_place_in_any_layout(orders, dtype):
 
 
 def test_part_of_an_array_is_not_taken_for_a_whole_one():
-    square = np.eye(4)
+    square, part = np.eye(4), np.arange(20.0).reshape(4, 5)
+    for a, b in ((part[:2, :3], part[1:, 2:4]), (part.T[:2, :3], part.T[:3, 1:])):
+        for out in (np.ones((2, b.shape[1])), np.ones((b.shape[1], 2)).T):
+            expected = out + a @ b
+            blas.add_product(out, a, b, 1.0)
+            assert np.array_equal(out, expected)
     with pytest.raises(ValueError, match="contiguous"):
-        blas.add_product(np.eye(2), square[:2, :2], np.eye(2), 1.0)
+        blas.add_product(np.eye(2), square[::2, ::2], np.eye(2), 1.0)
     with pytest.raises(TypeError, match="one dtype"):
         blas.add_product(square, square, np.eye(4, dtype=np.float32), 1.0)
 

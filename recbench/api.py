@@ -1,0 +1,168 @@
+"""The commands as functions: DataFrames out, nothing printed.
+
+    from recbench import api
+
+    api.run(["ease", "edlae"], dataset="debian", grid={"l2": "10:1000:log3"})
+    api.show()
+    api.compare("edlae", "ease")
+
+Words mean what they mean on the command line; errors are the same sentences, raised.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from recbench.check import check as check_rows
+from recbench.check import run_known
+from recbench.check import view as check_view
+from recbench.compare import compare_sides, find, view
+from recbench.data import Dataset
+from recbench.datasets import Access, OwnFile, at_hand, default_split, open_dataset, open_file
+from recbench.environment import usable_cores
+from recbench.errors import DataError
+from recbench.executors import Parcel, Processes
+from recbench.export import export as export_split
+from recbench.figures import write_figures
+from recbench.files import atomic_path
+from recbench.metrics import parse_metric
+from recbench.models.base import Context
+from recbench.page import page
+from recbench.plan import Plan, default_metrics
+from recbench.published import load
+from recbench.ranks import Wanted, measured_part, rank_views
+from recbench.results import Campaign, default_folder, open_results, table
+from recbench.run import Runner
+from recbench.search import models_from, split_from
+from recbench.work import Worker
+
+Source = str | Path | Dataset | OwnFile
+Grid = Mapping[str, str | Sequence[object]]
+
+
+def fetch(name: str) -> Dataset:
+    """A dataset by name, downloaded, verified and prepared if it is not here yet."""
+    return open_dataset(name, Access())
+
+
+def run(
+    models: str | Sequence[str],
+    dataset: Source = "debian",
+    *,
+    grid: Grid | None = None,
+    split: str | None = None,
+    metrics: Sequence[str] = (),
+    select: str | None = None,
+    seeds: Sequence[int] = (0,),
+    output: Path | str | None = None,
+    dtype: str = "float32",
+    jobs: int = 1,
+    threads: int | None = None,
+) -> pd.DataFrame:
+    """Fit models, tune them on validation, measure the best on test; one line per trial and part.
+
+    `grid` has values as typed after --grid, or as a list. Finished trials are not run again.
+    """
+    names = [models] if isinstance(models, str) else list(models)
+    asked = models_from(names, grids=[_typed(*pair) for pair in (grid or {}).items()])
+    data, usual = _opened(dataset)
+    rule = split_from(split or usual)
+    measured = [parse_metric(text) for text in metrics] or default_metrics(rule)
+    chosen = parse_metric(select).text if select else measured[0].text
+    plan = Plan(data, rule, asked, measured, select=chosen, seeds=seeds, dtype=dtype)
+    worker = Worker(plan, Context(threads=threads or max(1, usable_cores() // jobs)))
+    folder = Path(output) if output is not None else default_folder(data.name, rule.name)
+    executor = Processes(Parcel.of(worker, ()), jobs) if jobs > 1 else None
+    runner = Runner(worker, Campaign(folder), executor, command=["recbench.api.run", *names])
+    return table(runner.run(), chosen)
+
+
+def _typed(key: str, values: str | Sequence[object]) -> str:
+    return f"{key}={values if isinstance(values, str) else ','.join(map(str, values))}"
+
+
+def _opened(source: Source) -> tuple[Dataset, str]:
+    """A dataset and the split that it is used with unless another is asked for."""
+    if isinstance(source, Dataset):
+        return source, "strong"
+    if isinstance(source, str):
+        return fetch(source), default_split(source)
+    return open_file(source if isinstance(source, OwnFile) else OwnFile(source)), "strong"
+
+
+def trials(folder: Path | str | None = None) -> pd.DataFrame:
+    """Every trial of a results folder (default: the newest), one line per trial and part."""
+    campaign = _opened_campaign(folder)
+    return table(campaign.rows().values(), campaign.select())
+
+
+def per_user(trial: str, folder: Path | str | None = None, part: str = "test") -> pd.DataFrame:
+    """The values of one trial, a line per user; models and texts name trials as in `compare`."""
+    campaign = _opened_campaign(folder)
+    return campaign.mean_per_user(find(campaign, trial, campaign.select(), part))
+
+
+def show(
+    folder: Path | str | None = None,
+    *,
+    sort: str = "",
+    top: int | None = None,
+    metrics: Sequence[str] = (),
+    dataset: str | None = None,
+    part: str | None = None,
+) -> pd.DataFrame:
+    """The models ranked, a line each: means and deviations over seeds, significance letters."""
+    campaign = _opened_campaign(folder)
+    part = part or measured_part(campaign)
+    wanted = Wanted("", part, sort, top, metrics, dataset)
+    made = [view.data for view in rank_views(campaign, wanted) if view.part]
+    if not made:
+        raise DataError(f"{campaign.folder} has no finished trials to rank")
+    return pd.concat(made, ignore_index=True)
+
+
+def compare(
+    a: str, b: str, folder: Path | str | None = None, *, part: str = "test",
+    dataset: str | None = None, seed: int = 0,
+) -> pd.DataFrame:  # fmt: skip
+    """Whether A is better than B: one line per metric and group of users or items."""
+    campaign = _opened_campaign(folder)
+    first, second = (
+        find(campaign, name, campaign.select(dataset), part, dataset) for name in (a, b)
+    )
+    return view(compare_sides(campaign, first, second, seed), first, second).frame
+
+
+def check(datasets: Sequence[str] = (), output: Path | str = "results") -> pd.DataFrame:
+    """Published numbers and ours, of datasets that are at hand; one line per number."""
+    rows = [row for row in load() if not datasets or row.our_dataset in datasets]
+    known = partial(run_known, folder=Path(output), context=Context(threads=usable_cores()))
+    return check_view(check_rows(rows, at_hand, known), everything=True).frame
+
+
+def report(
+    folder: Path | str | None = None, output: Path | str | None = None,
+    figures: Path | str | None = None,
+) -> Path:  # fmt: skip
+    """Write the HTML report of a results folder, and its charts as SVG files if `figures` says."""
+    campaign = _opened_campaign(folder)
+    path = Path(output) if output is not None else campaign.folder / "report.html"
+    with atomic_path(path) as temporary:
+        temporary.write_text(page(campaign), encoding="utf-8")
+    if figures is not None:
+        write_figures(campaign, "", Path(figures))
+    return path
+
+
+def export(
+    dataset: Source, output: Path | str, *, split: str | None = None, form: str = "csv"
+) -> list[Path]:
+    """Write a split as files that other tools read: `csv`, `lightgcn` or `recbole`."""
+    data, usual = _opened(dataset)
+    return export_split(data, split_from(split or usual).apply(data), form, Path(output))
+
+
+def _opened_campaign(folder: Path | str | None) -> Campaign:
+    return open_results(Path(folder) if folder is not None else None)

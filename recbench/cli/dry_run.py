@@ -1,0 +1,100 @@
+"""`recbench run --dry-run`: what a run would do and take, in words."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from recbench.estimate import Estimate
+    from recbench.run import Runner
+
+UNKNOWN = "unknown"
+
+
+def explain(runner: "Runner", jobs: int) -> None:
+    """Print trials, memory and time of a run, without running anything."""
+    from recbench.estimate import estimate
+    from recbench.run import tasks_of
+
+    plan, worker = runner.plan, runner.worker
+    todo = runner.todo()
+    tasks = tasks_of(todo, "valid")
+    rows = runner.campaign.rows().values()
+    made = estimate(plan, tasks, rows, worker.split.train, worker.context)
+    click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
+    for line in _counts(runner, len(todo), len(tasks)):
+        click.echo(line)
+    if tasks:
+        click.echo(f"memory: {_memory(made, jobs)}")
+        click.echo(f"time: {_time(made)}")
+    for one in made:
+        click.echo(f"  {one.task.trials[0].model.text}: {_size(one)}, {_seconds(one)}")
+        for trial in one.task.trials[1:]:
+            click.echo(f"    + {trial.model.text}")
+
+
+def _counts(runner: "Runner", todo: int, fits: int) -> list[str]:
+    """How many trials there are, and how many of them remain."""
+    known, folder = len(runner.trials), runner.campaign.folder
+    found = known - todo
+    lines = [f"{found} finished trials found, {runner.total - found} to run"] if found else []
+    if known < runner.total:
+        lines.append(f"the first {known} of {runner.total} trials; the search proposes the others "
+                     "when it knows how these did")  # fmt: skip
+    return [*lines, f"{todo} trials in {fits} {_fits(fits)}, into {folder}/"]
+
+
+def _fits(count: int) -> str:
+    return "fit" if count == 1 else "fits"
+
+
+def _memory(made: Sequence["Estimate"], jobs: int) -> str:
+    """The most that is held at once, beside what is free."""
+    from recbench.environment import free_memory
+
+    sizes = sorted((one.memory or 0 for one in made if not one.on_disk), reverse=True)
+    needed, free = sum(sizes[:jobs]), free_memory()
+    most = min(jobs, len(sizes))
+    held = f"{most} fits at once" if most > 1 else "the largest fit"
+    parts = [f"{needed / 1e9:.2f} GB for {held}, {free / 1e9:.1f} GB free"] if needed else []
+    if needed > free:
+        parts[0] += ", so fits that are too large will be skipped"
+    disk = sum(one.memory or 0 for one in made if one.on_disk)
+    parts += [f"{disk / 1e9:.2f} GB on disk"] if disk else []
+    return "; ".join([*parts, *_unknown([one for one in made if one.memory is None])])
+
+
+def _time(made: Sequence["Estimate"]) -> str:
+    """All fits together, and where that comes from."""
+    from recbench.doctor import duration
+
+    told = {
+        "at the speed this machine multiplies matrices, ranking not included": False,
+        "as earlier ones on the same data took": True,
+    }
+    parts = []
+    for source, measured in told.items():
+        some = [one.seconds for one in made if one.seconds and one.measured == measured]
+        if some:
+            parts.append(
+                f"about {duration(sum(some))} for {len(some)} {_fits(len(some))}, {source}"
+            )
+    return "; ".join([*parts, *_unknown([one for one in made if one.seconds is None])])
+
+
+def _unknown(made: Sequence["Estimate"]) -> list[str]:
+    names = dict.fromkeys(trial.model.name for one in made for trial in one.task.trials)
+    return [f"{UNKNOWN} for {', '.join(names)}"] if names else []
+
+
+def _size(one: "Estimate") -> str:
+    if one.memory is None:
+        return f"memory {UNKNOWN}"
+    return f"{one.memory / 1e9:.2f} GB{' on disk' if one.on_disk else ''}"
+
+
+def _seconds(one: "Estimate") -> str:
+    from recbench.doctor import duration
+
+    return f"time {UNKNOWN}" if one.seconds is None else f"about {duration(one.seconds)}"

@@ -1,0 +1,242 @@
+"""One table, many formats: on the console, or as CSV, Markdown, LaTeX or JSON.
+
+A `View` keeps its numbers in full in one frame. Files for programs get the frame as it is; tables
+for people get cells: a rounded number, ± its spread, the letters of what it is better than.
+"""
+
+import json
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.table import Table
+    from rich.text import Text
+
+FORMATS = ("rich", "csv", "md", "latex", "json")
+SPREAD, LOW, HIGH, BETTER = BESIDE = (" std", " low", " high", " better than")
+"""Endings of the columns that say more about the number in the column they are named after."""
+DIGITS = 4
+SECONDS = 2
+
+
+@dataclass
+class View:
+    """One table: a title, a frame, the rows to mark, and what a reader must know."""
+
+    title: str
+    frame: pd.DataFrame
+    marked: Collection[int] = ()
+    notes: list[str] = field(default_factory=list)
+    ranked: Collection[str] = ()
+    """Columns whose best value is bold and whose second best is underlined; more is better."""
+    unseen: Collection[str] = ()
+    """Columns for programs, left out of tables for people."""
+    spare: Sequence[str] = ()
+    """Columns left out, in this order, until a screen is wide enough."""
+    part: str = ""
+    mark: str = "selected"
+    """What programs call being marked."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns people see."""
+        names = [str(name) for name in self.frame.columns]
+        return [n for n in names if n not in self.unseen and not n.endswith(BESIDE)]
+
+    @property
+    def data(self) -> pd.DataFrame:
+        """The frame for programs, with the part the values are of."""
+        return self.frame.assign(part=self.part) if self.part else self.frame
+
+    def is_number(self, name: str) -> bool:
+        """Whether a column is written to the right: numbers, of which some may be missing."""
+        known = self.frame[name].dropna()
+        return all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in known
+        )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a table for people says at one place."""
+
+    text: str
+    beside: str = ""
+    """± and a spread, or an interval."""
+    better: str = ""
+    place: int = 0
+    """1 for the best value of its column, 2 for the second, 0 for others."""
+
+
+def cells(view: View) -> dict[str, list[Cell]]:
+    """The columns people see, as text."""
+    return {name: _column(view, name) for name in view.columns}
+
+
+def _column(view: View, name: str) -> list[Cell]:
+    values = view.frame[name].tolist()
+    spread, low, high, better = (_beside(view.frame, name + ending) for ending in BESIDE)
+    places = _places(values) if name in view.ranked else [0] * len(values)
+    return [
+        Cell(written(name, value), _uncertainty(*beside), shortened(letters or ""), place)
+        for value, *beside, letters, place in zip(
+            values, spread, low, high, better, places, strict=True
+        )
+    ]
+
+
+def _beside(frame: pd.DataFrame, name: str) -> list[Any]:
+    return frame[name].tolist() if name in frame else [None] * len(frame)
+
+
+def _places(values: Sequence[float]) -> list[int]:
+    """1 for the highest value, 2 for the next one below it; a lone value is no winner."""
+    known = sorted({value for value in values if not _missing(value)}, reverse=True)
+    places = {value: place for place, value in enumerate(known[:2], start=1)}
+    return [places.get(value, 0) if len(values) > 1 else 0 for value in values]
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def written(name: str, value: Any) -> str:
+    """A value as tables for people write it."""
+    if _missing(value):
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.{SECONDS if name.endswith((' s', ' GB')) else DIGITS}f}"
+    return str(value)
+
+
+def _uncertainty(spread: float | None, low: float | None, high: float | None) -> str:
+    if not _missing(spread):
+        return f"± {spread:.{DIGITS}f}"
+    return "" if _missing(low) else f"[{low:.{DIGITS}f}, {high:.{DIGITS}f}]"
+
+
+def shortened(letters: str) -> str:
+    """`bcde` as `b-e`: runs of three letters and more by their ends."""
+    runs = groupby(enumerate(letters), key=lambda pair: ord(pair[1]) - pair[0])
+    words = ["".join(letter for _, letter in run) for _, run in runs]
+    return "".join(f"{word[0]}-{word[-1]}" if len(word) > 2 else word for word in words)
+
+
+def rich_view(view: View, console: "Console") -> "Group":
+    """The view for the console: numbers to the right, marked rows bold, notes below."""
+    from rich.console import Group
+    from rich.text import Text
+
+    # From everything to the least that will do; what no screen is wide enough for is folded.
+    tables = [_rich_table(view, view.columns)]
+    for dropped in range(len(view.spare) + 1):
+        kept = [name for name in view.columns if name not in list(view.spare)[:dropped]]
+        tables.append(_rich_table(view, kept, folded=True))
+    table = next((table for table in tables if _width(console, table) <= console.width), tables[-1])
+    title = Text(view.title, style="italic")
+    return Group(title, table, *(Text(note, style="dim") for note in view.notes))
+
+
+def _width(console: "Console", table: "Table") -> int:
+    """The columns of a screen that a table would like to have."""
+    from rich.measure import Measurement
+
+    return Measurement.get(console, console.options.update(width=10_000), table).maximum
+
+
+def _rich_table(view: View, names: Sequence[str], folded: bool = False) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    columns = {name: column for name, column in cells(view).items() if name in names}
+    table = Table(box=SIMPLE_HEAD)
+    for name, column in columns.items():
+        plain = view.is_number(name) and not any(cell.beside or cell.better for cell in column)
+        # A cutoff below its metric makes columns narrower.
+        head = escape(name.replace("@", "\n@") if folded else name)
+        justify: Any = "right" if plain else "left"
+        table.add_column(
+            head, justify=justify, no_wrap=view.is_number(name) or name == "model", overflow="fold"
+        )
+    texts = [_aligned(column) for column in columns.values()]
+    for position, line in enumerate(zip(*texts, strict=True)):
+        marked = position in view.marked
+        line[0].append(" *" if marked else "")
+        table.add_row(*line, style="bold" if marked else None)
+    return table
+
+
+def _aligned(column: Sequence[Cell]) -> "list[Text]":
+    """The cells of a column; where something stands beside numbers, all are padded to one width."""
+    from rich.text import Text
+
+    number, beside, better = (
+        max((len(getattr(cell, part)) for cell in column), default=0)
+        for part in ("text", "beside", "better")
+    )
+    texts = []
+    for cell in column:
+        pad = number - len(cell.text) if beside or better else 0
+        text = Text(" " * pad).append(cell.text, style=("", "bold", "underline")[cell.place])
+        text.append(f" {cell.beside:<{beside}}" if beside else "", style="dim")
+        text.append(f" {cell.better:<{better}}" if better else "", style="dim")
+        texts.append(text)
+    return texts
+
+
+def text(made: Sequence[View], kind: str) -> str:
+    """The views in a format for files and other programs."""
+    if kind == "json":
+        tables = [{"title": v.title, "notes": v.notes, "rows": _records(v)} for v in made]
+        return json.dumps(tables, indent=1, ensure_ascii=False)
+    if kind == "csv":
+        return pd.concat([view.data for view in made]).to_csv(index=False).rstrip("\n")
+    if kind == "latex":
+        from recbench.latex import latex
+
+        return "\n\n".join(latex(view) for view in made)
+    return "\n\n".join(markdown(view) for view in made)
+
+
+def _records(view: View) -> list[dict[str, Any]]:
+    columns = {str(name): view.frame[name].tolist() for name in view.frame.columns}
+    if view.mark:
+        columns[view.mark] = [i in view.marked for i in range(len(view.frame))]
+    lines = zip(*columns.values(), strict=True)
+    return [
+        {n: None if _missing(v) else v for n, v in zip(columns, line, strict=True)}
+        for line in lines
+    ]
+
+
+def markdown(view: View) -> str:
+    """The view as a Markdown table; HTML where Markdown has no mark for it."""
+    columns = cells(view)
+    head = "| " + " | ".join(_plain_markdown(name) for name in columns) + " |"
+    rule = "|" + "|".join(" ---: " if view.is_number(n) else " --- " for n in columns) + "|"
+    lines = [view.title, "", head, rule]
+    for position, line in enumerate(zip(*columns.values(), strict=True)):
+        marked = position in view.marked
+        lines.append("| " + " | ".join(_markdown_cell(cell, marked) for cell in line) + " |")
+    return "\n".join([*lines, *(["", *(f"- {note}" for note in view.notes)] if view.notes else [])])
+
+
+def _markdown_cell(cell: Cell, marked: bool) -> str:
+    number = _plain_markdown(cell.text)
+    if number and (marked or cell.place == 1):
+        number = f"**{number}**"
+    elif cell.place == 2:
+        number = f"<u>{number}</u>"
+    beside = f" {cell.beside}" if cell.beside else ""
+    return number + beside + (f" <sup>{cell.better}</sup>" if cell.better else "")
+
+
+def _plain_markdown(words: str) -> str:
+    return words.replace("|", "\\|")

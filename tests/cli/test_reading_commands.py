@@ -1,0 +1,148 @@
+"""`show`, `compare` and `report` from the command line, on good folders and on damaged ones."""
+
+import json
+
+import pytest
+
+import toys
+
+
+@pytest.fixture
+def ran(recbench, own, folder):
+    """Two models run on the small file, with their results in the default folder."""
+    done = recbench("run", *own, "-m", "ease", "-m", "popularity", "--grid", "l2=1,10", "-k",
+                    "ndcg@10,recall@5")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    return folder / "results" / "toy-strong"
+
+
+def one_sentence(result, code: int, says: str) -> None:
+    assert result.exit_code == code, result.output
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 3
+
+
+def test_show_ranks_models(recbench, ran):
+    shown = recbench("show")
+    assert shown.exit_code == 0, shown.output
+    assert "ease" in shown.stdout.partition("popularity")[0]
+    assert "peak GB" in shown.stdout
+    top = json.loads(recbench("show", "--top", "1", "-k", "recall@5", "--json").stdout)
+    (row,) = top[0]["rows"]
+    assert row["model"] == "ease"
+    assert "ndcg@10" not in row
+
+
+@pytest.mark.parametrize("kind", ["csv", "md", "latex", "json"])
+@pytest.mark.parametrize(
+    "words", [["show"], ["show", "--trials"], ["compare", "ease", "popularity"]]
+)
+def test_every_table_has_every_format(recbench, ran, words, kind):
+    result = recbench(*words, "--format", kind)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip()
+
+
+def test_compare_asks_by_group(recbench, ran):
+    (table,) = json.loads(recbench("compare", "ease", "popularity", "--json").stdout)
+    groups = {row["of"] for row in table["rows"]}
+    assert "all" in groups
+    assert {row["metric"] for row in table["rows"]} == {"ndcg@10", "recall@5"}
+    assert all(row["A - B low"] <= row["A - B"] <= row["A - B high"] for row in table["rows"])
+
+
+def test_report_writes_its_charts_beside_it(recbench, ran, folder):
+    result = recbench("report", "--figures", "charts")
+    assert result.exit_code == 0, result.output
+    assert (ran / "report.html").exists()
+    assert (folder / "charts" / "landscape-ease-l2.svg").exists()
+    assert recbench("report", "--pdf").exit_code == 2
+
+
+def test_a_half_written_line_is_left_out_and_told(recbench, ran):
+    with (ran / "trials.jsonl").open("ab") as log:
+        log.write(b'{"trial": "abc", "datas')
+    shown = recbench("show")
+    assert shown.exit_code == 0
+    assert "cut short" in shown.stdout
+    assert "ease" in shown.stdout
+
+
+@pytest.mark.parametrize("command", ["show", "report", "compare"])
+def test_results_of_a_newer_version_are_one_sentence(recbench, ran, command):
+    words = [command, "ease", "popularity"][: 3 if command == "compare" else 1]
+    manifest = ran / "manifest.json"
+    manifest.write_text(json.dumps({"schema": 2, "runs": []}))
+    one_sentence(recbench(*words), 3, "manifest.json was written by a newer recbench")
+    manifest.unlink()
+    with (ran / "trials.jsonl").open("a") as log:
+        log.write(json.dumps({"schema": 2, "trial": "x"}) + "\n")
+    one_sentence(recbench(*words), 3, "upgrade recbench to read it")
+
+
+def test_deleted_per_user_values_are_one_sentence(recbench, ran):
+    for path in (ran / "per-user").glob("*-test.parquet"):
+        path.unlink()
+    one_sentence(recbench("compare", "ease", "popularity"), 3, "are gone")
+    shown = recbench("show")
+    assert shown.exit_code == 0
+    assert "no significance letters" in shown.stdout
+    assert recbench("report").exit_code == 0
+
+
+def test_a_dataset_that_nobody_knows_any_more_is_still_shown(recbench, folder):
+    """Reading needs no catalogue: a stanza that was renamed leaves its results readable."""
+    stanza = (
+        "mine:\n  title: Mine\n  licence: mine\n  reader: delimited\n"
+        "  options: {columns: {user: u, item: i}}\n  files: [{name: toy.csv, path: toy.csv}]\n"
+    )
+    (folder / "datasets.yaml").write_text(stanza)
+    assert recbench("run", "-d", "mine", "-m", "ease", "-m", "popularity").exit_code == 0
+    (folder / "datasets.yaml").write_text(stanza.replace("mine:", "renamed:", 1))
+    for words in (["show"], ["compare", "ease", "popularity"], ["report"]):
+        assert recbench(*words).exit_code == 0
+
+
+def test_several_datasets_in_one_folder_are_kept_apart(recbench, ran):
+    other = ["-d", "synthetic:users=200,items=40,interactions=2000,seed=1", "-o", str(ran)]
+    assert recbench("run", *other, "-m", "ease", "-m", "popularity").exit_code == 0
+    tables = json.loads(recbench("show", "--json").stdout)
+    assert [table["title"][:3] for table in tables] == ["syn", "toy"]
+    assert [len(table["rows"]) for table in tables] == [2, 2]
+    (table,) = json.loads(recbench("show", "--json", "--sort", "ndcg@10").stdout)
+    assert table["title"].startswith("toy")
+    compared = ["compare", "ease", "popularity"]
+    one_sentence(recbench(*compared), 2, "give the id")
+    assert recbench(*compared, "-d", "toy").exit_code == 0
+    page = recbench("report")
+    assert page.exit_code == 0, page.output
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["show", "--sort", "ndgc@10"], 2, "did you mean 'ndcg'"),
+        (["show", "--sort", "ndcg@99"], 2, "did you mean 'ndcg@10'"),
+        (["show", "-d", "other"], 3, "no finished trials to rank"),
+        (["show", "nowhere"], 3, "nowhere holds no results"),
+        (["compare", "eas", "popularity"], 2, "did you mean 'ease'"),
+        (["report", "-o", "/proc/report.html"], 3, "cannot be written"),
+    ],
+)
+def test_a_wrong_question_is_one_sentence(recbench, ran, words, code, says):
+    one_sentence(recbench(*words), code, says)
+
+
+def test_seeds_are_shown_with_their_spread(recbench, own, folder):
+    noise = (
+        "rng = np.random.default_rng(ctx.seed)\n        counts = rng.random(train.shape[1]) * np"
+    )
+    noisy = toys.MODEL.replace('"rarity"', '"noisy"').replace("counts = np", noise)
+    noisy = noisy.replace("    power:", "    stochastic = True\n    power:")
+    (folder / "noisy.py").write_text(noisy)
+    result = recbench("run", *own, "--plugin", "noisy.py", "-m", "noisy", "--seed", "0,1,2")
+    assert result.exit_code == 0, result.output
+    shown = recbench("show")
+    assert "±" in shown.stdout
+    assert "3 seeds" in shown.stdout
