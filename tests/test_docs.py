@@ -50,7 +50,7 @@ def test_every_command_of_the_readme_runs(command, recbench, folder):
     rows = [f"u{user},i{item},{(user * item) % 5 + 1}" for user in range(60) for item in range(15)]
     (folder / "my.csv").write_text("\n".join(["u,i,stars", *rows]))
     words = shlex.split(command.replace("gowalla", "debian"))[1:]
-    if words[0] in ("compare", "report"):
+    if words[0] in ("show", "compare", "report"):
         assert recbench("run", "-q", "-m", "ease", "-m", "edlae").exit_code == 0
     result = recbench(*words)
     assert result.exit_code == 0, result.output
