@@ -1,7 +1,7 @@
 """Alternating least squares: seconds a sweep and to a good model, beside irspack and implicit.
 
     python bench/als.py --peers PYTHON     # an interpreter with implicit and irspack
-    python bench/als.py --quick            # Gowalla and 64 factors only
+    python bench/als.py --only gowalla-64,svd
 
 On Gowalla and on made-up data of the shape of Steam, with 64 and 256 factors. A sweep solves for
 all users and all items. `good` is the time of the sweeps after which ndcg@20, of a sample of users,
@@ -34,6 +34,8 @@ GOWALLA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gowalla"
 STEAM = "synthetic:users=281204,items=11961,interactions=3484497"
 IALS = {"alpha0": 0.01, "l2": 0.01, "nu": 1.0}
 WRMF = {"alpha": 20.0, "l2": 5.0}
+RACES = ("gowalla-64", "gowalla-256", "steam-64", "steam-256")
+"""Data and factors."""
 Floats = npt.NDArray[np.float32]
 
 
@@ -324,7 +326,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=GOWALLA, help="where train.txt, test.txt are")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--sweeps", type=int, default=16)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default=",".join([*RACES, "svd"]), help="some of them")
     parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
@@ -334,16 +336,17 @@ def main() -> None:
         task = {"race": partial(measure, name), "memory": partial(memory, name), "svd": closed_form}
         print(json.dumps(task[what](world)))
         return
+    only = options.only.split(",")
     with tempfile.TemporaryDirectory(prefix="recbench-als-") as temporary:
-        kinds = {"gowalla": partial(gowalla, options.data)}
-        kinds |= {} if options.quick else {"steam": steam}
-        for data, make in kinds.items():
+        for data, make in {"gowalla": partial(gowalla, options.data), "steam": steam}.items():
             (Path(temporary) / data).mkdir()
             for part, matrix in zip(("train", "test"), make(), strict=True):
                 sparse.save_npz(Path(temporary) / data / f"{part}.npz", matrix, compressed=False)
-            for factors in (64,) if options.quick else (64, 256):
-                race(data, factors, Path(temporary), options.peers, options.rounds)
-        show_closed_form(Path(temporary), 64)
+        for name in [name for name in RACES if name in only]:
+            data, factors = name.split("-")
+            race(data, int(factors), Path(temporary), options.peers, options.rounds)
+        if "svd" in only:
+            show_closed_form(Path(temporary), 64)
 
 
 if __name__ == "__main__":

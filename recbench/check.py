@@ -156,6 +156,7 @@ def view(findings: Sequence[Finding], everything: bool = False) -> View:
     ]  # fmt: skip
     made = View("Published numbers and ours", pd.DataFrame(lines), mark="regressed")
     made.marked = [i for i, finding in enumerate(shown) if finding.regressed]
+    made.spare = ("difference", "tolerance", "parameters", "source")
     made.notes = summary(findings)
     made.notes += [f"{f.row.source}, {f.row.text}: {f.reason}" for f in shown if f.reason]
     return made

@@ -116,8 +116,7 @@ def questions(a: pd.DataFrame, b: pd.DataFrame) -> list[Question]:
     for name in sorted((n for n in shared if ":" in n), key=lambda n: n.partition(":")[0]):
         group, _, metric = name.partition(":")
         found.append(Question(metric, group, a[name].to_numpy(), b[name].to_numpy()))
-    enough = min(FEWEST, len(a))
-    return [question for question in found if question.users >= enough]
+    return [asked for asked in found if asked.group == "all" or asked.users >= FEWEST]
 
 
 def user_groups(values: pd.DataFrame) -> dict[str, npt.NDArray[np.bool_]]:
@@ -127,6 +126,8 @@ def user_groups(values: pd.DataFrame) -> dict[str, npt.NDArray[np.bool_]]:
         return {"all": everyone}
     middle = values["history"].quantile(LIGHT_SHARE)
     light = (values["history"] <= middle).to_numpy()
+    if light.all():  # the same question twice
+        return {"all": everyone}
     return {"all": everyone, "light": light, "heavy": ~light}
 
 
@@ -180,7 +181,7 @@ def view(verdicts: Sequence[Verdict], a: Sequence[Row], b: Sequence[Row]) -> Vie
     decisive = [i for i, verdict in enumerate(verdicts) if verdict.decisive]
     title = f"A: {_described(a)}\nB: {_described(b)}\n{a[0].part}, {a[0].dataset}, {a[0].split}"
     made = View(title, pd.DataFrame(lines), decisive, mark="decisive", unseen=("p",))
-    made.spare = ("users", "win/tie/loss", "effect", "B", "A")
+    made.spare = ("users", "win/tie/loss", "effect", "B", "A", "p (Holm)")
     made.notes = [f"* is decisive: p (Holm) below {1 - LEVEL:.2f}; [ ] is a 95 % interval"]
     made.notes += [words for group, words in GROUPS.items() if group in set(made.frame["of"])]
     return made

@@ -211,7 +211,8 @@ class OwnFile:
 def open_file(own: OwnFile) -> Dataset:
     """Read and prepare a user's own file; nothing is kept."""
     if not own.path.is_file():
-        raise DataError(f"{own.path}: there is no such file")
+        what = "is a folder; give one file" if own.path.is_dir() else "there is no such file"
+        raise DataError(f"{own.path}: {what}")
     if own.minimum is not None and own.value is None:
         raise UsageError("a minimum needs the column of values it applies to")
     named = {"user": own.user, "item": own.item, "value": own.value, "time": own.time}

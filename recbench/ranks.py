@@ -9,7 +9,7 @@ import pandas as pd
 
 from recbench.errors import DataError, unknown
 from recbench.report import failure_notes
-from recbench.results import Campaign, Row, fact_names, metric_names
+from recbench.results import Campaign, Row, fact_names, frame_of, metric_names
 from recbench.standings import LETTERS, Standing, more_is_better, standings, superiority
 from recbench.tables import BETTER, SPREAD, View
 
@@ -42,7 +42,7 @@ class Wanted:
 
 def rank_views(campaign: Campaign, wanted: Wanted) -> list[View]:
     """A table per dataset and split; with several, one of mean ranks too."""
-    rows = [row for row in campaign.rows().values() if wanted.dataset in (None, row.dataset)]
+    rows = rows_on(campaign, wanted.dataset)
     places = {place: _of_place(campaign, rows, place, wanted) for place in {r.place for r in rows}}
     _refuse_unknown([row for row in rows if row.part == wanted.part], wanted)
     found: dict[str, list[Standing]] = {}
@@ -60,6 +60,15 @@ def rank_views(campaign: Campaign, wanted: Wanted) -> list[View]:
     return made
 
 
+def rows_on(campaign: Campaign, dataset: str | None) -> list[Row]:
+    """The rows of one dataset, which must be there, or all."""
+    rows = list(campaign.rows().values())
+    names = {row.dataset for row in rows}
+    if dataset is not None and dataset not in names:
+        raise unknown(f"dataset in {campaign.folder}", dataset, names)
+    return [row for row in rows if dataset in (None, row.dataset)]
+
+
 def _of_place(
     campaign: Campaign, rows: Sequence[Row], place: tuple[str, str, str], wanted: Wanted
 ) -> tuple[list[Row], Wanted]:
@@ -71,7 +80,7 @@ def _of_place(
 def _refuse_unknown(rows: Sequence[Row], wanted: Wanted) -> None:
     """A metric that is asked for must have been measured, on some dataset at least."""
     known = metric_names(rows)
-    for name in (*wanted.metrics, wanted.sort):
+    for name in (*wanted.metrics, wanted.sort, wanted.select):
         if known and name and name not in known:
             raise unknown("metric in these results", name, known)
 
@@ -95,7 +104,8 @@ def rank_view(
     first = rows[0]
     users = max(row.users for one in shown for row in one.rows)
     title = f"{first.dataset}, {first.split}: {PARTS[wanted.part]}, {users:,} users"
-    view = View(title, frame, ranked=ranked, unseen=HIDDEN, spare=SPARE, mark="")
+    view = View(title, frame, ranked=ranked, unseen=HIDDEN, mark="")
+    view.spare = [*SPARE, *fact_names([row for one in shown for row in one.rows])]
     view.part = PARTS[wanted.part]
     view.notes = [*_legend(shown), *_explained(frame, wanted), *trouble, *_missing(rows, standing)]
     return view
@@ -125,10 +135,10 @@ def _frame(
         for name in metrics:
             line |= {name: one.mean(name), name + SPREAD: one.spread(name)}
             line |= {name + BETTER: better[name][i]} if name in better else {}
-        line |= {name: _mean([row.facts.get(name) for row in one.rows]) for name in facts}
+        line |= {name: _whole(_mean([row.facts.get(name) for row in one.rows])) for name in facts}
         line |= _costs(one) | _about(one)
         lines.append(line)
-    return pd.DataFrame(lines).dropna(axis="columns", how="all")
+    return frame_of(lines, facts).dropna(axis="columns", how="all")
 
 
 def _costs(one: Standing) -> dict[str, float | None]:
@@ -152,6 +162,11 @@ def _about(one: Standing) -> dict[str, Any]:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
+
+
+def _whole(value: float | None) -> float | int | None:
+    """A whole number as such: ranks and rounds are."""
+    return int(value) if value is not None and value.is_integer() else value
 
 
 def _legend(shown: Sequence[Standing]) -> Iterator[str]:

@@ -206,8 +206,17 @@ def param(
     return dataclasses.field(default=default, metadata={"param": details})
 
 
-def params_of(cls: type) -> dict[str, Param]:
+_known: dict[type, Mapping[str, Param]] = {}
+
+
+def params_of(cls: type) -> Mapping[str, Param]:
     """List the declared parameters of a class, by name as typed on the command line."""
+    if cls not in _known:  # looking at type hints is slow, and a search makes many models
+        _known[cls] = _declared(cls)
+    return _known[cls]
+
+
+def _declared(cls: type) -> Mapping[str, Param]:
     hints = typing.get_type_hints(cls)
     found: dict[str, Param] = {}
     for field in dataclasses.fields(cls):

@@ -53,7 +53,7 @@ def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most:
         notes.append(f"the best {most} of {len(rows)} trials; all are in metrics.csv")
     marked = [i for i, row in enumerate(shown) if row.trial in chosen]
     title = f"Validation, {_users(shown)} users; * is best by {select}"
-    view = View(title, _frame(shown), marked, part="validation")
+    view = View(title, _frame(shown), marked, part="validation", spare=_spare(rows))
     view.notes += notes
     return view
 
@@ -62,14 +62,19 @@ def _test_view(rows: Sequence[Row], chosen: Collection[str]) -> View:
     others = sum(row.trial not in chosen for row in rows)
     title = f"Test, {_users(rows)} users; the trials selected on validation"
     if not others:
-        return View(title, _frame(rows, every=True), part="test")
+        return View(title, _frame(rows, every=True), part="test", spare=_spare(rows))
     view = View(f"Test, {_users(rows)} users", _frame(rows, every=True), part="test")
+    view.spare = _spare(rows)
     view.marked = [i for i, row in enumerate(rows) if row.trial in chosen]
     view.notes.append(
         f"{others} of these {len(rows)} trials were not selected on validation (* was): "
         "the best of them is not an estimate of anything"
     )
     return view
+
+
+def _spare(rows: Sequence[Row]) -> list[str]:
+    return ["rank s", *reversed(fact_names(rows)), "fit s"]
 
 
 def _users(rows: Sequence[Row]) -> str:

@@ -162,7 +162,7 @@ class Campaign:
     def _refuse_newer(self, fields: Mapping[str, Any], name: str) -> None:
         """Never guess what a later version meant."""
         schema = fields.get("schema", 0)
-        if schema > SCHEMA:
+        if isinstance(schema, int) and schema > SCHEMA:
             raise DataError(
                 f"{self.folder / name} was written by a newer recbench (schema {schema}, this one "
                 f"reads {SCHEMA}); upgrade recbench to read it"
@@ -252,9 +252,10 @@ class Campaign:
             return {"schema": SCHEMA, "runs": []}
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+            self._refuse_newer(manifest, path.name)
+            manifest["runs"] = list(manifest["runs"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{path} is damaged ({error}); move it away to go on") from error
-        self._refuse_newer(manifest, path.name)
         return manifest
 
     def select(self, dataset: str | None = None) -> str:

@@ -102,6 +102,11 @@ class Runner:
                 self._describe(ended)
         return self.rows()
 
+    def replay(self) -> None:
+        """Let a search that learns propose again what is finished, up to what is left to run."""
+        while not self.todo() and self._propose():
+            pass
+
     def todo(self) -> list[Trial]:
         """The trials, as far as they are known, that are not finished."""
         return self._missing(self.trials, *self.plan.parts)
@@ -189,6 +194,7 @@ class Runner:
     def _complete(self, tasks: list[Task], executor: Executor) -> None:
         """Have every task done, here or by another process that is at it already."""
         running: dict[Outcomes, Task] = {}
+        everything = list(tasks)
         later = self.total - len(self.trials)
         try:
             while tasks or running:
@@ -201,7 +207,7 @@ class Runner:
                 left = sum(len(task.trials) for task in [*tasks, *running.values()])
                 self.worker.context.progress("trials", self.total - later - left, self.total)
         finally:
-            for task in running.values():
+            for task in everything:  # one may have been interrupted before it was running
                 _release(task)
 
     def _startable(

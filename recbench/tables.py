@@ -22,6 +22,8 @@ FORMATS = ("rich", "csv", "md", "latex", "json")
 SPREAD, LOW, HIGH, BETTER = BESIDE = (" std", " low", " high", " better than")
 """Endings of the columns that say more about the number in the column they are named after."""
 DIGITS = 4
+FOLDED = 20
+"""Text is folded to columns as narrow as this, or as its longest word."""
 SECONDS = 2
 
 
@@ -111,14 +113,21 @@ def written(name: str, value: Any) -> str:
     if _missing(value):
         return "–"
     if isinstance(value, float):
-        return f"{value:.{SECONDS if name.endswith((' s', ' GB')) else DIGITS}f}"
+        return _rounded(value, SECONDS if name.endswith((" s", " GB")) else DIGITS)
     return str(value)
 
 
+def _rounded(value: float, digits: int = DIGITS) -> str:
+    """So many digits, and no sign before nothing."""
+    return f"{value:z.{digits}f}"
+
+
 def _uncertainty(spread: float | None, low: float | None, high: float | None) -> str:
-    if not _missing(spread):
-        return f"± {spread:.{DIGITS}f}"
-    return "" if _missing(low) else f"[{low:.{DIGITS}f}, {high:.{DIGITS}f}]"
+    if spread is not None and not _missing(spread):
+        return f"± {_rounded(spread)}"
+    if low is None or high is None or _missing(low):
+        return ""
+    return f"[{_rounded(low)}, {_rounded(high)}]"
 
 
 def shortened(letters: str) -> str:
@@ -133,44 +142,78 @@ def rich_view(view: View, console: "Console") -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    # From everything to the least that will do; what no screen is wide enough for is folded.
-    tables = [_rich_table(view, view.columns)]
-    for dropped in range(len(view.spare) + 1):
-        kept = [name for name in view.columns if name not in list(view.spare)[:dropped]]
-        tables.append(_rich_table(view, kept, folded=True))
-    table = next((table for table in tables if _width(console, table) <= console.width), tables[-1])
+    table, dropped = _fitting(view, console)
+    notes = list(view.notes)
+    if dropped:
+        notes.append(f"no room for {', '.join(dropped)}: a wider screen or --format csv has all")
     title = Text(view.title, style="italic")
-    return Group(title, table, *(Text(note, style="dim") for note in view.notes))
+    return Group(title, table, *(Text(note, style="dim") for note in notes))
 
 
-def _width(console: "Console", table: "Table") -> int:
-    """The columns of a screen that a table would like to have."""
+def _fitting(view: View, console: "Console") -> "tuple[Table, Sequence[str]]":
+    """The widest table that fits, and the columns left out of it.
+
+    What no screen is wide enough for is made all the same: numbers are never cut.
+    """
+    table = _rich_table(view, view.columns)
+    if _widths(console, table)[1] <= console.width:
+        return table, ()
+    spare = [name for name in view.spare if name in view.columns]
+    for count in range(len(spare) + 1):
+        kept = [name for name in view.columns if name not in spare[:count]]
+        for splits in (("@",), ("@", "-", " ")):
+            table = _rich_table(view, kept, splits)
+            needed, _ = _widths(console, table)
+            if needed <= console.width:
+                return table, spare[:count]
+    table.width = needed
+    return table, spare
+
+
+def _widths(console: "Console", table: "Table") -> tuple[int, int]:
+    """The columns of a screen that a table needs at least, and those it would like to have."""
     from rich.measure import Measurement
 
-    return Measurement.get(console, console.options.update(width=10_000), table).maximum
+    found = Measurement.get(console, console.options.update(width=10_000), table)
+    return found.minimum, found.maximum
 
 
-def _rich_table(view: View, names: Sequence[str], folded: bool = False) -> "Table":
+def _rich_table(view: View, names: Sequence[str], splits: Sequence[str] = ()) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
     columns = {name: column for name, column in cells(view).items() if name in names}
+    texts = [_aligned(column) for column in columns.values()]
+    for position in view.marked:
+        texts[0][position].append(" *")
     table = Table(box=SIMPLE_HEAD)
-    for name, column in columns.items():
+    for (name, column), lines in zip(columns.items(), texts, strict=True):
         plain = view.is_number(name) and not any(cell.beside or cell.better for cell in column)
-        # A cutoff below its metric makes columns narrower.
-        head = escape(name.replace("@", "\n@") if folded else name)
+        whole, head = view.is_number(name) or name == "model", _split(name, splits)
+        words = [word for line in lines for word in ([line.plain] if whole else _words(line))]
         justify: Any = "right" if plain else "left"
         table.add_column(
-            head, justify=justify, no_wrap=view.is_number(name) or name == "model", overflow="fold"
-        )
-    texts = [_aligned(column) for column in columns.values()]
-    for position, line in enumerate(zip(*texts, strict=True)):
-        marked = position in view.marked
-        line[0].append(" *" if marked else "")
-        table.add_row(*line, style="bold" if marked else None)
+            escape(head), justify=justify, no_wrap=whole, overflow="fold",
+            min_width=max(map(len, [*words, *head.split("\n")]), default=1),
+        )  # fmt: skip
+    for position, row in enumerate(zip(*texts, strict=True)):
+        table.add_row(*row, style="bold" if position in view.marked else None)
     return table
+
+
+def _split(name: str, splits: Sequence[str]) -> str:
+    """A heading on several lines, which makes its column narrower; `A - B` stays whole."""
+    if "@" in splits:
+        name = name.replace("@", "\n@")
+    if "-" in splits and "@" in name:
+        name = name.replace("-", "-\n")
+    return name.replace(" ", "\n") if " " in splits and " - " not in name else name
+
+
+def _words(text: "Text") -> list[str]:
+    """What a folded text is cut into: words, and pieces of a few short ones."""
+    return [text.plain[:FOLDED], *(word[:FOLDED] for word in text.plain.split())]
 
 
 def _aligned(column: Sequence[Cell]) -> "list[Text]":

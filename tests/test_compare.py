@@ -144,3 +144,10 @@ def test_deleted_per_user_values_are_one_sentence(seeds):
     seeds.per_user_path(row).unlink()
     with pytest.raises(DataError, match=r"are gone .*--force"):
         compare_sides(seeds, [row], [row])
+
+
+def test_too_few_users_and_equal_histories_are_asked_about_once():
+    few = pd.DataFrame({"user": range(4), "history": [1, 2, 3, 4], "m@5": [0.1, 0.2, 0.3, 0.4]})
+    assert [one.group for one in compare(few, few)] == ["all"]
+    same = pd.DataFrame({"user": range(50), "history": 7, "m@5": np.linspace(0, 1, 50)})
+    assert [one.group for one in compare(same, same)] == ["all"]

@@ -19,7 +19,7 @@ from recbench.errors import UsageError
 from recbench.ranks import Wanted, rank_views
 from recbench.results import Campaign
 from recbench.standings import standings
-from recbench.tables import View, rich_view, shortened, text
+from recbench.tables import View, rich_view, shortened, text, written
 from toys import ROW, trial
 
 USERS = 300
@@ -205,3 +205,40 @@ def test_latex_compiles(campaign, tmp_path: Path):
 )
 def test_runs_of_letters_are_shortened(letters, short):
     assert shortened(letters) == short
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_screen_costs_columns_and_never_digits(width):
+    frame = pd.DataFrame({
+        "model": ["edlae-admm", "rg2-svd"], "parameters": ["k=50 l2=10 p=0.5", "factors=32"],
+        "recall-capped@20": [0.6263, 0.5417], "recall-capped@50": [0.7125, 0.6487],
+        "objective": [88775.2016, -12.5], "induced rank": [136, 50], "fit s": [1.5, 0.49],
+    })  # fmt: skip
+    view = View("T", frame, marked=[0], spare=["induced rank", "objective", "fit s"])
+    out = Console(width=width, file=io.StringIO())
+    out.print(rich_view(view, out), crop=False)
+    shown = " ".join(out.file.getvalue().split())
+    for whole in ("edlae-admm *", "rg2-svd", "0.6263", "0.7125", "0.5417", "0.6487"):
+        assert whole in shown, shown
+    for name, value in (("objective", "88775.2016"), ("induced rank", "136"), ("fit s", "1.50")):
+        assert (value in shown) != (name in shown.partition("no room for")[2]), shown
+    assert ("no room" in shown) == (width < 120)
+
+
+def test_nothing_has_no_sign():
+    assert written("A - B", -0.00001) == "0.0000"
+    assert written("fit s", -0.001) == "0.00"
+    assert written("A - B", -0.0001) == "-0.0001"
+
+
+def test_facts_that_are_whole_numbers_stay_so(campaign):
+    add(campaign, "mf", 0.5, facts={"induced rank": 136})
+    frame = ranked(campaign).frame.set_index("model")
+    assert written("induced rank", frame.loc["mf", "induced rank"]) == "136"
+    assert written("induced rank", frame.loc["ease", "induced rank"]) == "–"
+
+
+def test_a_dataset_or_a_metric_that_is_not_there_is_named(campaign):
+    for wanted in ({"dataset": "nope"}, {"select": "recall@3"}):
+        with pytest.raises(UsageError, match=r"nope|recall@3"):
+            rank_views(campaign, Wanted(**({"select": "ndcg@20"} | wanted)))

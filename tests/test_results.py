@@ -50,6 +50,20 @@ def test_a_damaged_manifest_or_per_user_file_is_named(campaign):
         campaign.per_user(ROW)
 
 
+@pytest.mark.parametrize("text", ["[]", "3", "{}", '{"runs": 3}', '{"runs": null}', "{"])
+def test_a_manifest_that_is_none_is_named(campaign, text):
+    (campaign.folder / "manifest.json").write_text(text)
+    with pytest.raises(DataError, match=r"manifest\.json is damaged"):
+        campaign.manifest()
+
+
+def test_a_line_of_the_log_that_is_something_else_is_not_a_row(campaign):
+    campaign.log.write_text('[1]\n{"schema": "x"}\n{"trial": 1}\n')
+    campaign.record(ROW)
+    assert list(campaign.rows().values()) == [ROW]
+    assert "3 damaged lines" in campaign.problems()[0]
+
+
 def test_a_run_replaces_what_it_said_of_itself(campaign):
     campaign.add_run({"id": "a", "status": "running"})
     campaign.add_run({"id": "b", "status": "running"})

@@ -150,6 +150,14 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, fragile):
     assert campaign.manifest()["runs"][-1]["status"] == "interrupted"
 
 
+def test_after_an_interrupt_the_same_process_can_go_on(tmp_path, fragile):
+    interrupted = runner(tmp_path, fragile(x=3), Popularity())
+    with pytest.raises(KeyboardInterrupt):  # whose traceback a notebook keeps
+        interrupted.run()
+    assert not (tmp_path / ".claims").exists()
+    assert Campaign(tmp_path).claim("fragile") is not None
+
+
 def test_revealed_test_values_are_marked_as_not_selected(tmp_path):
     rows = runner(tmp_path, *GRID, parts=("valid", "test")).run()
     assert sum(row.part == "test" for row in rows) == 3

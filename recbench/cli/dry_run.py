@@ -7,6 +7,7 @@ import click
 
 if TYPE_CHECKING:
     from recbench.estimate import Estimate
+    from recbench.plan import Trial
     from recbench.run import Runner
 
 UNKNOWN = "unknown"
@@ -18,6 +19,7 @@ def explain(runner: "Runner", jobs: int) -> None:
     from recbench.run import tasks_of
 
     plan, worker = runner.plan, runner.worker
+    runner.replay()
     todo = runner.todo()
     tasks = tasks_of(todo, "valid")
     rows = runner.campaign.rows().values()
@@ -29,9 +31,16 @@ def explain(runner: "Runner", jobs: int) -> None:
         click.echo(f"memory: {_memory(made, jobs)}")
         click.echo(f"time: {_time(made)}")
     for one in made:
-        click.echo(f"  {one.task.trials[0].model.text}: {_size(one)}, {_seconds(one)}")
-        for trial in one.task.trials[1:]:
-            click.echo(f"    + {trial.model.text}")
+        first, *others = (_named(trial, len(plan.seeds) > 1) for trial in one.task.trials)
+        click.echo(f"  {first}: {_size(one)}, {_seconds(one)}")
+        for name in others:
+            click.echo(f"    + {name}")
+
+
+def _named(trial: "Trial", seeds: bool) -> str:
+    """A trial by its text, and by its seed where models have several."""
+    text: str = trial.model.text
+    return f"{text} seed {trial.seed}" if seeds and trial.model.stochastic else text
 
 
 def _counts(runner: "Runner", todo: int, fits: int) -> list[str]:

@@ -1,15 +1,22 @@
 """`recbench list`."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from recbench.cli.common import console, json_option, plugin_option, print_json, registry
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 KINDS = ("datasets", "models", "metrics", "splits", "readers", "runs")
 
 COUNTS = ("users", "items", "interactions")
+SHORT = 10
+LONG = "licence"
+"""A sentence: left out of a screen that has no room for it, `recbench info` has it."""
 
 
 @click.command()
@@ -22,18 +29,37 @@ def command(kind: str, as_json: bool) -> None:
     if as_json:
         print_json(lines)
         return
+    out = console()
+    table = _table(kind, lines)
+    if _least(out, table) > out.width:
+        table = _table(kind, [{n: v for n, v in line.items() if n != LONG} for line in lines])
+        table.pad_edge, table.show_edge, table.collapse_padding = False, False, True
+    out.print(table, crop=False)
+
+
+def _least(out: Any, table: "Table") -> int:
+    """The columns of a screen that a table cannot do without."""
+    least: int = out.measure(table, options=out.options.update(width=10_000)).minimum
+    return least
+
+
+def _table(kind: str, lines: Sequence[dict[str, Any]]) -> "Table":
+    """Numbers and names are in one piece, other words if they are short."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD)
     for name in lines[0] if lines else [kind]:
         number = bool(lines) and isinstance(lines[0][name], int)
+        whole, texts = number or name in ("name", "folder"), [_cell(line[name]) for line in lines]
+        words = texts if whole else [word[:SHORT] for text in texts for word in text.split()]
         table.add_column(
-            name, justify="right" if number else "left", no_wrap=name in ("name", "folder")
-        )
+            name, justify="right" if number else "left", no_wrap=whole, overflow="fold",
+            min_width=max(map(len, [name, *words])),
+        )  # fmt: skip
     for line in lines:
         table.add_row(*(_cell(value) for value in line.values()))
-    console().print(table)
+    return table
 
 
 def _cell(value: Any) -> str:

@@ -191,7 +191,7 @@ def show_views(made: Any, kind: str) -> None:
     if kind == "rich":
         out = console()
         for view in made:
-            out.print(rich_view(view, out))
+            out.print(rich_view(view, out), crop=False)  # wrapped, where a screen is too narrow
     else:
         if kind == "latex":
             click.echo(f"% {shlex.join(['recbench', *sys.argv[1:]])}")

@@ -41,7 +41,7 @@ def config_words(command: click.Command) -> dict[str, click.Option]:
     return {
         name.lstrip("-"): option
         for option in command.params
-        if isinstance(option, click.Option) and option.expose_value
+        if isinstance(option, click.Option) and option.expose_value and option.flag_value != "json"
         for name in option.opts
         if name.startswith("--")
     }
@@ -49,6 +49,8 @@ def config_words(command: click.Command) -> dict[str, click.Option]:
 
 def _typed(option: click.Option, value: Any, path: Path) -> Any:
     """A YAML value as its option takes it; mappings are KEY=VALUE pairs."""
+    if value is None:
+        raise UsageError(f"-c {path}: '{option.opts[-1].lstrip('-')}' has no value")
     if isinstance(value, Mapping) and option.multiple:
         return [f"{key}={_plain(item)}" for key, item in value.items()]
     if isinstance(value, list):

@@ -7,7 +7,7 @@ import click
 from recbench.cli.common import complete, split_commas
 from recbench.cli.run import show_views
 from recbench.cli.run_options import FORMATS
-from recbench.errors import DataError
+from recbench.errors import DataError, unknown
 
 
 @click.command()
@@ -59,14 +59,16 @@ def command(
     recbench show --format latex > table.tex
     """
     from recbench.metrics import parse_metric
-    from recbench.ranks import Wanted, measured_part, rank_views
+    from recbench.ranks import Wanted, measured_part, rank_views, rows_on
     from recbench.report import views
-    from recbench.results import open_results
+    from recbench.results import metric_names, open_results
 
     campaign = open_results(folder)
     chosen = parse_metric(select).text if select else ""
     if trials:
-        rows = [r for r in campaign.rows().values() if dataset in (None, r.dataset)]
+        rows = rows_on(campaign, dataset)
+        if chosen and chosen not in metric_names(rows):
+            raise unknown("metric in these results", chosen, metric_names(rows))
         show_views(views(rows, chosen or campaign.select(dataset)), kind)
         return
     wanted = Wanted(

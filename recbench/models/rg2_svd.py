@@ -14,6 +14,7 @@ sum of a user's scores, 1ᵀQ p_u, can therefore do no better at α = 0 than wit
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +53,7 @@ class Rg2Svd(Factorisation):
         rank = rank_for(self.factors, train)
         reserve(rank, train, ctx, spare=bytes_needed(min(train.shape), rank))
         problem = Problem.of(self, train)
-        pairs, right = _triplets(_Centred(problem, train, ctx.dtype), rank, self.tol)
+        pairs, right = _triplets(_Centred(problem, train, ctx.dtype), rank, self.tol, ctx)
         n = train.shape[1]
         weight = max(train.nnz, 1) / (2.0 * n)
         shrunk = np.sqrt(np.maximum(pairs.values, 0.0)) - self.l2 * np.sqrt(n * weight)
@@ -69,13 +70,17 @@ class Rg2Svd(Factorisation):
         return problem.scorer(basis, p, trace)
 
 
-def _triplets(a: "_Centred", rank: int, tol: float) -> tuple[Eigenpairs, Floats]:
+def _triplets(a: "_Centred", rank: int, tol: float, ctx: Context) -> tuple[Eigenpairs, Floats]:
     """The largest eigenvalues of AᵀA and their vectors, found on the shorter side of A."""
     users, items = a.right.shape
+    find = partial(
+        leading, k=rank, tolerance=tol, advice="give a larger tol, or --dtype float64",
+        progress=partial(ctx.progress, "singular vectors"),
+    )  # fmt: skip
     if items <= users:
-        pairs = leading(lambda x: a.left_times(a.times(x)), items, rank, tolerance=tol)
+        pairs = find(lambda x: a.left_times(a.times(x)), items)
         return pairs, pairs.vectors
-    pairs = leading(lambda y: a.times(a.left_times(y)), users, rank, tolerance=tol)
+    pairs = find(lambda y: a.times(a.left_times(y)), users)
     # The vectors of a singular value of zero may be anything: they get no weight.
     values = np.sqrt(np.maximum(pairs.values, np.finfo(np.float32).tiny))
     return pairs, a.left_times(pairs.vectors) / values

@@ -114,6 +114,8 @@ def test_a_configuration_file_says_what_options_say(recbench, own, folder):
         ("a: [", "is not YAML"),
         (None, "No such file"),
         ("seed: {a: 1}", "'seed' takes one value"),
+        ("model:", "'model' has no value"),
+        ("json: true", "unknown option 'json'"),
     ],
 )
 def test_a_wrong_configuration_is_one_sentence(recbench, folder, text, says):

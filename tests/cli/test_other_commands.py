@@ -3,9 +3,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 import toys
-from recbench.cli import COMMANDS
+from recbench.cli import COMMANDS, main
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
 
@@ -47,6 +48,13 @@ def test_every_kind_is_listed_for_people_and_for_programs(recbench, own, kind):
     lines = json.loads(recbench("list", kind, "--json").stdout)
     assert lines
     assert all(set(line) == set(lines[0]) for line in lines)
+
+
+def test_a_narrow_list_of_datasets_has_whole_numbers():
+    shown = CliRunner().invoke(main, ["list", "datasets"], env={"COLUMNS": "80"}).stdout
+    assert "16,600" in shown
+    assert "160,185" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("registry", [MODELS, METRICS, SPLITS, READERS])

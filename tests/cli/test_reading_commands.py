@@ -124,7 +124,9 @@ def test_several_datasets_in_one_folder_are_kept_apart(recbench, ran):
     [
         (["show", "--sort", "ndgc@10"], 2, "did you mean 'ndcg'"),
         (["show", "--sort", "ndcg@99"], 2, "did you mean 'ndcg@10'"),
-        (["show", "-d", "other"], 3, "no finished trials to rank"),
+        (["show", "-d", "other"], 2, "unknown dataset in results/toy-strong 'other'"),
+        (["show", "--trials", "-d", "other"], 2, "unknown dataset in"),
+        (["show", "--trials", "--select", "ndcg@99"], 2, "did you mean 'ndcg@10'"),
         (["show", "nowhere"], 3, "nowhere holds no results"),
         (["compare", "eas", "popularity"], 2, "did you mean 'ease'"),
         (["report", "-o", "/proc/report.html"], 3, "cannot be written"),

@@ -102,3 +102,16 @@ def test_a_dry_run_of_a_search_shows_what_it_begins_with(recbench, own):
     pytest.importorskip("optuna", reason="needs the extra 'search'")
     words = ["run", *own, "-m", "ease", *SEARCH, "--search", "tpe", "--trials", "30", "-n"]
     assert "the first 10 of 30 trials" in recbench(*words).stdout
+
+
+def test_a_dry_run_of_a_finished_search_finds_all_of_it(recbench, own):
+    pytest.importorskip("optuna", reason="needs the extra 'search'")
+    words = ["run", *own, "-m", "ease", *SEARCH, "--search", "tpe", "--trials", "12"]
+    recbench(*words)
+    assert "12 finished trials found, 0 to run" in recbench(*words, "--dry-run").stdout
+    assert "finished" not in recbench(*words, "--dry-run", "--force").stdout
+
+
+def test_a_dry_run_tells_seeds_apart(recbench, own):
+    shown = recbench("run", *own, "-m", "ials", "--seed", "3,5", "--dry-run").stdout
+    assert shown.count("] seed 3: ") == shown.count("] seed 5: ") == 1

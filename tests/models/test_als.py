@@ -475,3 +475,10 @@ def test_numbers_that_run_away_are_an_error_with_advice():
 def test_a_fit_too_large_for_memory_is_declined():
     with pytest.raises(Refused, match="fewer factors"):
         fitted(models.Ials(factors=8), example(), memory=1000)
+
+
+def test_singular_vectors_that_cannot_be_had_say_what_to_change():
+    data = sparse.random_array((700, 600), density=0.02, rng=np.random.default_rng(0))
+    data = sparse.csr_array((data != 0).astype(np.float32))
+    with pytest.raises(RecbenchError, match="give a larger tol, or --dtype float64"):
+        Rg2Svd(factors=3, tol=1e-15).fit(data, Context(dtype=np.dtype(np.float32)))
