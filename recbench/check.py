@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from recbench.data import Dataset
+from recbench.errors import counted
 from recbench.metrics import parse_metric
 from recbench.models.base import Context
 from recbench.plan import Plan
@@ -88,7 +89,7 @@ def check(
         if dataset is None:
             findings |= {row: Finding(row, f"no data: recbench fetch {name}") for row in group}
             continue
-        announce(f"checking {len(group)} numbers on {name}, {split}")
+        announce(f"checking {counted(len(group), 'number')} on {name}, {split}")
         findings |= dict(run(group, dataset, split))
     return [findings[row] for row in rows]
 
@@ -175,7 +176,8 @@ def regressions(findings: Sequence[Finding], most: int = 3) -> str:
         return ""
     names = "; ".join(f"{one.row.title}: {_fate(one)}" for one in worse[:most])
     more = f"; and {len(worse) - most} more" if len(worse) > most else ""
-    return f"{len(worse)} numbers are worse than recorded: {names}{more}"
+    verb = "is" if len(worse) == 1 else "are"
+    return f"{counted(len(worse), 'number')} {verb} worse than recorded: {names}{more}"
 
 
 def _fate(one: Finding) -> str:

@@ -82,6 +82,8 @@ def compare_sides(
     resamples: int = RESAMPLES,
 ) -> list[Verdict]:  # fmt: skip
     """Compare two sides of a campaign; seeds of a side are averaged user by user first."""
+    if {row.trial for row in a} == {row.trial for row in b}:
+        raise UsageError(f"A and B are both {_described(a)}; compare two different trials")
     if a[0].place != b[0].place:
         places = " and ".join(f"{side[0].dataset}, {side[0].split}" for side in (a, b))
         raise UsageError(f"these were measured on {places}; compare within one split")

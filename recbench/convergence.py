@@ -9,6 +9,8 @@ from recbench.registry import format_value
 from recbench.results import Campaign, Row, selected
 
 Rounds = traces.Rounds
+FLAT = 0.1
+"""Of the height of a chart: what all rounds but the first must span to be told apart."""
 
 
 def section(campaign: Campaign, rows: Sequence[Row], select: str) -> str:
@@ -18,7 +20,8 @@ def section(campaign: Campaign, rows: Sequence[Row], select: str) -> str:
         return ""
     return (
         f"<h2>Convergence</h2><p>Validation {escape(select)} and objective, round by round; the "
-        "selected trials first. Seconds are those of the fit alone.</p><div class=charts>"
+        "selected trials first. Seconds are those of the fit alone. An objective is drawn from its "
+        "second value where the first is far off the others.</p><div class=charts>"
         + "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in made)
         + "</div>"
     )
@@ -74,6 +77,16 @@ def _figure(curves: Mapping[str, Rounds], x: str, y: str, *, log: bool = False) 
     series = {name: points for name, points in series.items() if points}
     if not series:
         return None
+    if y == "objective":
+        series = {name: _without_cliff(points) for name, points in series.items()}
     alone = next(iter(series)) if len(curves) == 1 else ""
     chart = charts.lines(series, x, y, log=log)
     return Figure(alone or f"{y} by {x}", f"convergence-{y}-{x}{'-' * bool(alone)}{alone}", chart)
+
+
+def _without_cliff(points: list[charts.Point]) -> list[charts.Point]:
+    """Leave out a start so far off that all the rest would be a flat line."""
+    rest = [value for _, value, _ in points[1:]]
+    if len(rest) < 2 or max(rest) - min(rest) >= FLAT * abs(points[0][1] - rest[0]):
+        return points
+    return points[1:]

@@ -42,3 +42,8 @@ def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     else:
         hint = f"there are no {kind}s here"
     return UsageError(f"unknown {kind} '{name}'; {hint}")
+
+
+def counted(number: int, what: str) -> str:
+    """A number and a noun that agree: 1 trial, 2 trials."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -16,9 +16,12 @@ class atomic_path:  # noqa: N801 - used like a function
     def __enter__(self) -> Path:
         return self.temporary
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, _: object) -> None:
         if kind is not None:
-            self.temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.temporary.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.filename == str(self.temporary):
+                error.filename = str(self.path)  # the one that the user asked for
             return
         with self.temporary.open("rb+") as written:
             os.fsync(written.fileno())

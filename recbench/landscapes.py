@@ -1,12 +1,13 @@
 """The charts of a campaign: what tuning, ranks, time and memory do to the metric that selects."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from recbench import charts
 from recbench.registry import format_value
-from recbench.results import Row, fact_names, selected
+from recbench.results import Row, fact_names
 
 FULL = 0.5
 """The share of a grid over two parameters that must be there for a heat map of it."""
@@ -84,7 +85,8 @@ def _wide(series: Mapping[str, Sequence[charts.Point]]) -> bool:
 
 def landscapes(rows: Sequence[Row], select: str) -> Iterator[Figure]:
     """For each model: the metric over the parameters that were varied."""
-    for model, tried in measured(rows, select).items():
+    for model, all_seeds in measured(rows, select).items():
+        tried = over_seeds(all_seeds, select)
         varied = [name for name in tried[0].parameters if _varies(name, tried)]
         cells = _grid(varied, tried, select)
         if cells:
@@ -93,6 +95,17 @@ def landscapes(rows: Sequence[Row], select: str) -> Iterator[Figure]:
             continue
         for name in varied:
             yield Figure(model, f"landscape-{model}-{name}", _line(name, tried, varied, select))
+
+
+def over_seeds(rows: Sequence[Row], select: str) -> list[Row]:
+    """One row for each setting, with its mean over seeds."""
+    settings: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        settings.setdefault((row.text, row.dtype), []).append(row)
+    return [
+        replace(same[0], metrics={select: fmean(row.metrics[select] for row in same)})
+        for same in settings.values()
+    ]
 
 
 def _varies(name: str, rows: Sequence[Row]) -> bool:
@@ -123,7 +136,7 @@ def _line(name: str, rows: Sequence[Row], varied: Sequence[str], select: str) ->
     Where a search did not walk along it, every trial is a point.
     """
     known = [row for row in rows if row.parameters[name] is not None]
-    best = next(row for row in rows if row.trial in selected(rows, select))
+    best = min(rows, key=lambda row: (-row.metrics[select], row.text))
     along = [row for row in known if _alike(row, best, [o for o in varied if o != name])]
     joined = len(along) > 2 or len(along) == len(known)
     points = {

@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 from recbench import convergence
+from recbench.errors import counted
 from recbench.landscapes import Figure, against_facts, costs, landscapes
 from recbench.ranks import Wanted, measured_part, rank_views
 from recbench.report import views
@@ -121,7 +122,8 @@ def _manifest(runs: Sequence[Mapping[str, Any]]) -> str:
     machine = last["environment"]
     facts = {
         "command": " ".join(last["command"]),
-        "status": f"{last['status']}, {last['written']}, {len(runs)} runs in this folder",
+        "status": f"{last['status']}, {last['written']}, "
+        f"{counted(len(runs), 'run')} in this folder",
         "recbench": f"{machine['recbench']}, commit {machine['commit'] or 'unknown'}"
         + (", with local changes" if machine["dirty"] else ""),
         "machine": f"{machine['cpu']}, {machine['cores']} cores, "

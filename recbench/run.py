@@ -21,7 +21,7 @@ from filelock import FileLock
 
 from recbench import traces
 from recbench.environment import describe, peak_memory
-from recbench.errors import DataError
+from recbench.errors import DataError, counted
 from recbench.executors import Executor, InProcess, Outcomes
 from recbench.mixing import other_versions, refuse_other_code, refuse_other_data
 from recbench.plan import Plan, Trial
@@ -136,7 +136,9 @@ class Runner:
             todo = self._missing(batch, *self.plan.parts)
             found += len(batch) - len(todo)
             if found and not told and (todo or found == self.total):
-                self.announce(f"{found} finished trials found, {self.total - found} to run")
+                self.announce(
+                    f"{counted(found, 'finished trial')} found, {self.total - found} to run"
+                )
                 told = True
             self._report_failures(batch)
             for part in self.plan.parts:
@@ -160,7 +162,9 @@ class Runner:
         asked = {trial.id for trial in batch}
         failed = [row for row in self.rows() if row.status != "ok" and row.trial in asked]
         if failed and not self.retry_failed:
-            self.announce(f"{len(failed)} trials failed earlier; --retry-failed tries them again")
+            self.announce(
+                f"{counted(len(failed), 'trial')} failed earlier; --retry-failed tries them again"
+            )
 
     def _test(self, executor: Executor) -> None:
         """Measure the selected trials on test."""

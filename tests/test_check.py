@@ -82,7 +82,7 @@ def test_a_damaged_model_is_a_regression_and_names_its_row(tmp_path, monkeypatch
     assert made.marked == [0]
     assert made.frame["source"][0] == "toy table 1"
     assert regressions([after]).startswith(
-        "1 numbers are worse than recorded: toy ease[l2=5] ndcg@10 (toy table 1): "
+        "1 number is worse than recorded: toy ease[l2=5] ndcg@10 (toy table 1): "
     )
 
 

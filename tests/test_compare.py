@@ -143,7 +143,13 @@ def test_deleted_per_user_values_are_one_sentence(seeds):
     (row,) = find(seeds, "ease", "ndcg@20")
     seeds.per_user_path(row).unlink()
     with pytest.raises(DataError, match=r"are gone .*--force"):
-        compare_sides(seeds, [row], [row])
+        compare_sides(seeds, [row], find(seeds, "als", "ndcg@20"))
+
+
+def test_a_trial_is_not_compared_with_itself(seeds):
+    row = find(seeds, "ease", "ndcg@20")
+    with pytest.raises(UsageError, match=r"A and B are both ease\[l2=2\]; compare two"):
+        compare_sides(seeds, row, find(seeds, "ease[l2=2]", "ndcg@20"))
 
 
 def test_too_few_users_and_equal_histories_are_asked_about_once():

@@ -1,6 +1,7 @@
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
@@ -73,3 +74,15 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     with pytest.raises(UsageError, match=r"recbench\[figures\]"):
         pdf("<svg/>")
+
+
+def test_a_setting_is_one_point_whatever_the_number_of_seeds(tmp_path):
+    rows = [
+        trial(10 * l2 + seed, l2 / 10 + seed / 100, seed=seed, parameters={"l2": float(l2)})
+        for l2 in (1, 2, 3)
+        for seed in (0, 2)
+    ]
+    rows = [replace(row, text=f"ease[l2={row.parameters['l2']:g}]") for row in rows]
+    (figure,) = landscapes(rows, "ndcg@20")
+    assert figure.chart.content.count("<circle") == 3
+    assert "l2=3: 0.31000" in figure.chart.content

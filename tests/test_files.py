@@ -24,6 +24,13 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert [found.name for found in tmp_path.iterdir()] == ["numbers.csv"]
 
 
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    path = tmp_path / "missing" / "numbers.csv"
+    with pytest.raises(OSError, match="numbers") as caught, atomic_path(path) as temporary:
+        temporary.write_text("1")
+    assert caught.value.filename == str(path)
+
+
 def test_what_the_dead_left_is_removed_and_what_the_living_write_is_not(tmp_path):
     code = (
         "import os, sys; from pathlib import Path; from recbench.files import atomic_path\n"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from recbench import traces, work
+from recbench import convergence, traces, work
 from recbench.convergence import section
 from recbench.errors import DataError
 from recbench.executors import Parcel
@@ -180,3 +180,18 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "traces").write_text("a file")
     with pytest.raises(DataError, match="cannot be written"):
         traces.write(traces.path_of(tmp_path, "t1"), [{"sweep": 0}])
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([0.0, -90.0, -95.0, -96.0], 3),
+        ([0.0, -3.0, -5.0, -6.0], 4),
+        ([0.0, -90.0, -91.0], 2),
+        ([0.0, -90.0], 2),
+    ],
+)
+def test_an_objective_is_drawn_from_where_it_can_be_seen(values, drawn):
+    rounds = [{"round": float(i), "objective": value} for i, value in enumerate(values)]
+    figure = convergence._figure({"a": rounds}, "round", "objective")
+    assert figure.chart.content.count("<circle") == drawn

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recbench.errors import counted
+
 if TYPE_CHECKING:
     from recbench.estimate import Estimate
     from recbench.plan import Trial
@@ -47,7 +49,11 @@ def _counts(runner: "Runner", todo: int, fits: int) -> list[str]:
     """How many trials there are, and how many of them remain."""
     known, folder = len(runner.trials), runner.campaign.folder
     found = known - todo
-    lines = [f"{found} finished trials found, {runner.total - found} to run"] if found else []
+    lines = (
+        [f"{counted(found, 'finished trial')} found, {runner.total - found} to run"]
+        if found
+        else []
+    )
     if known < runner.total:
         lines.append(f"the first {known} of {runner.total} trials; the search proposes the others "
                      "when it knows how these did")  # fmt: skip

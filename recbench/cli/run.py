@@ -17,7 +17,7 @@ from recbench.cli.common import (
 )
 from recbench.cli.dry_run import explain
 from recbench.cli.run_options import as_config, run_options
-from recbench.errors import RecbenchError, UsageError
+from recbench.errors import RecbenchError, UsageError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,4 +202,6 @@ def _fail_if_any_failed(rows: "list[Row]") -> None:
     failed = [row for row in rows if row.status == "failed"]
     if failed:
         one = failed[0]
-        raise RecbenchError(f"{len(failed)} trials failed, the first is {one.text}: {one.reason}")
+        raise RecbenchError(
+            f"{counted(len(failed), 'trial')} failed, the first is {one.text}: {one.reason}"
+        )

@@ -14,14 +14,12 @@ the largest eigenvalue; that makes it an exact pair of a matrix as close to A as
 A block of b starting vectors finds at most b copies of one eigenvalue. So what was found is taken
 out at the end, and a fresh random block looks for anything larger left behind.
 
-Products are cut into the same pieces with one BLAS thread each whatever the number of threads, so
-results do not depend on it.
+Products are made by `tall`, so results do not depend on the number of threads.
 """
 
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from recbench.errors import RecbenchError
-from recbench.linalg import blas
+from recbench.linalg import blas, tall
 
 Matrix = npt.NDArray[np.floating[Any]]
 Vector = npt.NDArray[np.float64]
@@ -40,8 +38,6 @@ Progress = Callable[[int, int], None]
 TOLERANCE = 1e-8
 CYCLES = 30
 """Restarts before giving up; two or three are usual."""
-ROWS = 2048
-"""Rows of a piece of work: its part of a block stays in the cache."""
 COLUMNS = 256
 """Columns multiplied at a time to make a whole matrix of an operator."""
 SMALL = 256
@@ -177,7 +173,6 @@ class _Krylov:
         self.fresh = True
         """Whether the next block may touch any column of the basis, not just the last ones."""
         self.applied, self.expected = 0, room
-        self.pieces = [slice(a, min(a + ROWS, n)) for a in range(0, n, ROWS)]
 
     def find(self, k: int, start: Eigenpairs | None, advice: str) -> Eigenpairs:
         """Extend and restart until k pairs are found and nothing larger was overlooked."""
@@ -243,7 +238,7 @@ class _Krylov:
             self.basis[rows, :kept] = self.basis[rows, :held] @ turns
 
         with blas.workers() as pool:
-            blas.finish(pool, turn, ((rows,) for rows in self.pieces))
+            tall.by_pieces(pool, self.n, turn)
         self.inside[...] = 0.0
         np.fill_diagonal(self.inside[:kept, :kept], values)
         self.held, self.fresh = kept, True
@@ -280,17 +275,12 @@ class _Krylov:
     def _take_out(self, block: Matrix, pool: Executor, first: int = 0) -> Matrix:
         """Subtract from a block its part in the span of the basis; return the coefficients."""
         basis = self.basis[:, first : self.held]
-        parts = {}
-
-        def project(rows: slice) -> None:
-            parts[rows.start] = basis[rows].T @ block[rows]
+        inside = tall.inner(pool, basis, block)
 
         def subtract(rows: slice) -> None:
             block[rows] -= basis[rows] @ inside
 
-        blas.finish(pool, project, ((rows,) for rows in self.pieces))
-        inside: Matrix = reduce(np.add, [parts[rows.start] for rows in self.pieces])
-        blas.finish(pool, subtract, ((rows,) for rows in self.pieces))
+        tall.by_pieces(pool, self.n, subtract)
         return inside
 
     def _orthonormal(self, block: Matrix, scale: float, pool: Executor) -> Matrix:

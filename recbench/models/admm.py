@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recbench.errors import RecbenchError, UsageError
+from recbench.linalg import blas, tall
 from recbench.models.base import Context
 from recbench.models.lowrank import (
     Kind,
@@ -104,9 +105,11 @@ class Alternation:
         """V = Tᵀ U (Uᵀ (G + Ω) U)⁻¹, with orthonormal columns: U follows, and W is the same."""
         right = (1.0 + self.beta)[:, np.newaxis] * image + own[:, np.newaxis] * self.u
         if self.omega:
-            right += self.omega * (self.v @ (self.u.T @ self.u))
-        system = self.u.T @ (image + self.weight[:, np.newaxis] * self.u)
-        factor, _ = np.linalg.qr(right @ np.linalg.pinv(system, hermitian=True))
+            right += self.omega * _times(self.v, _inner(self.u, self.u))
+        system = _inner(self.u, image + self.weight[:, np.newaxis] * self.u)
+        with blas.workers() as pool:
+            solved = tall.times(pool, right, np.linalg.pinv(system, hermitian=True))
+            factor, _ = np.linalg.qr(solved)
         return factor
 
     def _solve_u(self, own: Vector, old_u: Matrix, old_v: Matrix) -> Matrix:
@@ -114,7 +117,7 @@ class Alternation:
         right = self.system.gram((1.0 + self.beta)[:, np.newaxis] * self.v)
         right += own[:, np.newaxis] * self.v
         if self.omega:
-            right += self.omega * (old_u @ (old_v.T @ self.v))
+            right += self.omega * _times(old_u, _inner(old_v, self.v))
         return self.system.inverse(right)
 
     def _objective(self, image: Matrix, reach: Vector) -> float:
@@ -123,10 +126,20 @@ class Alternation:
         With W0 = W - diagMat(d) it is Σ g - 2 tr G W0 + tr W0ᵀ (G + Λ) W0.
         """
         d, penalty = self.diagonal, self.weight - self.omega
-        both = self.u.T @ (image + penalty[:, np.newaxis] * self.u)
-        square = np.sum(both * (self.v.T @ self.v)) - 2.0 * np.sum(d * (reach + penalty * d))
+        both = _inner(self.u, image + penalty[:, np.newaxis] * self.u)
+        square = np.sum(both * _inner(self.v, self.v)) - 2.0 * np.sum(d * (reach + penalty * d))
         square += np.sum(d * d * (self.g + penalty))
         return float(self.g.sum() - 2.0 * (reach - self.g * d).sum() + square)
+
+
+def _inner(left: Matrix, right: Matrix) -> Matrix:
+    with blas.workers() as pool:
+        return tall.inner(pool, left, right)
+
+
+def _times(left: Matrix, small: Matrix) -> Matrix:
+    with blas.workers() as pool:
+        return tall.times(pool, left, small)
 
 
 def _diagonal(u: Matrix, v: Matrix) -> Vector:
@@ -136,7 +149,7 @@ def _diagonal(u: Matrix, v: Matrix) -> Vector:
 
 def _product(u: Matrix, v: Matrix, other_u: Matrix, other_v: Matrix) -> float:
     """The inner product of U Vᵀ and U' V'ᵀ."""
-    return float(np.sum((u.T @ other_u) * (v.T @ other_v)))
+    return float(np.sum(_inner(u, other_u) * _inner(v, other_v)))
 
 
 def _norm(u: Matrix, v: Matrix) -> float:
@@ -202,7 +215,7 @@ class EdlaeAdmm(LowRankAutoencoder):
         if len(trace) < self.rounds:
             return
         raise NotSettled(
-            f"{self.text}: after {len(trace)} rounds W still changes by {trace[-1]['change']:.0e} "
+            f"after {len(trace)} rounds W still changes by {trace[-1]['change']:.0e} "
             f"and is {trace[-1]['gap']:.0e} off its diagonal; raise omega or tolerance, or allow "
             "more rounds"
         )

@@ -142,7 +142,7 @@ def test_a_failing_model_exits_with_1_after_the_others_ran(recbench, own, folder
     assert result.exit_code == 1
     assert "fragile[x=1]: failed: ZeroDivisionError: one is none" in result.stdout
     assert "fragile[x=2]: skipped: needs 10 GB" in result.stdout
-    assert "1 trials failed" in result.stderr
+    assert "1 trial failed" in result.stderr
 
 
 def test_a_model_takes_one_file(recbench, own, folder):

@@ -311,3 +311,15 @@ def test_what_has_no_inverse_or_no_room_is_an_error_with_advice():
         fitted(LrDlae(p=0, l2=0), train=twins)
     with pytest.raises(Refused, match=r"200 directions of 9 items needs .* lower rank"):
         LrDlae().fit(TRAIN, Context(memory=500, dtype=np.float32))
+
+
+def test_alternating_directions_are_the_same_on_any_number_of_threads():
+    train = example(400, 300)
+    assert not eigen.in_full(300, 20)
+    found = []
+    for threads in (1, 2, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = EdlaeAdmm(k=20, p=P, l2=L2, omega=5.0, tolerance=0.1)
+            found.append(matrix_of(model, train=train))
+    assert np.linalg.matrix_rank(found[0]) == 20
+    assert all(np.array_equal(found[0], other) for other in found[1:])
