@@ -2,12 +2,13 @@
 
     python bench/als_quality.py --peers PYTHON -d gowalla       # an interpreter with irspack
 
-Both go through the same grid of factors, weights and penalties, are chosen by ndcg@20 on
+Both go through the same grid of factors, weights, penalties and sweeps, are chosen by ndcg@20 on
 validation, fitted again on train and validation where the split says so, and measured on test by
 one evaluator. Users' differences are tested in pairs.
 """
 
 import argparse
+import functools
 import itertools
 import json
 import subprocess
@@ -22,66 +23,80 @@ from scipy import sparse
 
 METRICS = ("ndcg@20", "recall@20")
 Point = dict[str, float]
-Fit = Callable[[Any, Point], Any]
-"""A train matrix and a point of the grid to user and item factors."""
+Fit = Callable[[Any, Point, list[int]], Iterator[tuple[int, Any]]]
+"""A train matrix, a point of the grid and numbers of sweeps to a scorer after so many."""
 
 
-def fit_here(train: Any, point: Point, sweeps: int) -> Any:
+def fit_here(train: Any, point: Point, sweeps: list[int]) -> Iterator[tuple[int, Any]]:
     """The `ials` of recbench."""
     from recbench.models.als_models import Ials
     from recbench.models.base import Context
 
-    base = Ials(**point, iterations=sweeps, tol=0.0).fit(train, Context()).base
-    return base.users.trained, base.items
+    models = [Ials(**point, iterations=count, tol=0.0) for count in sweeps]
+    yield from zip(sweeps, models[0].family.fit(models, train, Context()), strict=True)
 
 
-def fit_there(train: Any, point: Point, sweeps: int, peers: str) -> Any:
+def fit_there(train: Any, point: Point, sweeps: list[int], peers: str) -> Iterator[tuple[int, Any]]:
     """That of irspack, in an interpreter that has it."""
+    from recbench.models.scorers import Factors, Scorer
+
     with tempfile.TemporaryDirectory(prefix="recbench-als-") as folder:
         sparse.save_npz(Path(folder) / "train.npz", sparse.csr_matrix(train))
         words = [peers, __file__, "--fit", folder, json.dumps(point | {"sweeps": sweeps})]
         subprocess.run(words, check=True)
-        return [np.load(Path(folder) / f"{side}.npy") for side in ("users", "items")]
+        for count in sweeps:
+            sides = (np.load(Path(folder) / f"{side}-{count}.npy") for side in ("users", "items"))
+            yield (
+                count,
+                Scorer(Factors(*(np.ascontiguousarray(side, np.float32) for side in sides))),
+            )
 
 
 def fit_with_irspack(folder: Path, words: dict[str, Any]) -> None:
-    """Fit in this process and leave the factors in a folder."""
+    """Fit in this process and leave the factors after some sweeps in a folder."""
     from irspack.recommenders.ials import IALSRecommender
 
     model = IALSRecommender(
         sparse.load_npz(folder / "train.npz"), n_components=int(words["factors"]),
         alpha0=words["alpha0"], reg=words["l2"], nu=words["nu"], solver_type="CHOLESKY",
-        train_epochs=words["sweeps"],
+        train_epochs=max(words["sweeps"]),
     )  # fmt: skip
     model.start_learning()
-    for _ in range(words["sweeps"]):
+    for sweep in range(1, max(words["sweeps"]) + 1):
         model.run_epoch()
-    np.save(folder / "users.npy", model.get_user_embedding())
-    np.save(folder / "items.npy", model.get_item_embedding())
+        if sweep in words["sweeps"]:
+            np.save(folder / f"users-{sweep}.npy", model.get_user_embedding())
+            np.save(folder / f"items-{sweep}.npy", model.get_item_embedding())
 
 
-def measured(factors: Any, train: Any, part: Any) -> Any:
+def measured(scorer: Any, train: Any, part: Any) -> Any:
     """Values of every user, by the evaluator of every recbench run."""
     from recbench.evaluate import evaluate
     from recbench.metrics import parse_metric
-    from recbench.models.scorers import Factors, Scorer
 
-    scorer = Scorer(Factors(*(np.ascontiguousarray(side, np.float32) for side in factors)))
     return evaluate([scorer], part, train, [parse_metric(name) for name in METRICS])[0]
 
 
-def searched(name: str, fit: Fit, split: Any, grid: list[Point]) -> Any:
-    """The best point on validation, and its values on test."""
-    best: tuple[float, Point] = (-1.0, {})
+def means(values: Any) -> dict[str, float]:
+    return {metric: float(np.mean(values[metric])) for metric in METRICS}
+
+
+def searched(name: str, fit: Fit, split: Any, grid: list[Point], sweeps: list[int]) -> Any:
+    """The best point and number of sweeps on validation, and the values of those on test."""
+    best: tuple[float, Point, int] = (-1.0, {}, 0)
     for point in grid:
-        values = measured(fit(split.train, point), split.train, split.valid)
-        found = {metric: float(np.mean(values[metric])) for metric in METRICS}
-        print(f"{name:9} {point} validation {found}", flush=True)
-        best = max(best, (found[METRICS[0]], point), key=lambda pair: pair[0])
-    values = measured(fit(split.full, best[1]), split.full, split.test)
-    found = {metric: float(np.mean(values[metric])) for metric in METRICS}
-    print(f"{name:9} {best[1]} test {found}", flush=True)
-    return values
+        for count, scorer in fit(split.train, point, sweeps):
+            found = means(measured(scorer, split.train, split.valid))
+            print(f"{name:9} {point} {count:2} sweeps, validation {found}", flush=True)
+            best = max(best, (found[METRICS[0]], point, count), key=lambda triple: triple[0])
+    _, point, count = best
+    for fitted, scorer in fit(split.full, point, sweeps):  # all of them, to see what was missed
+        values = measured(scorer, split.full, split.test)
+        chosen = "  chosen" if fitted == count else ""
+        print(f"{name:9} {point} {fitted:2} sweeps, test {means(values)}{chosen}", flush=True)
+        if fitted == count:
+            selected = values
+    return selected
 
 
 def grid_of(options: argparse.Namespace) -> Iterator[Point]:
@@ -99,16 +114,10 @@ def compare(options: argparse.Namespace) -> None:
     split = split_from(default_split(options.dataset)).apply(
         open_dataset(options.dataset, Access())
     )
-    grid = list(grid_of(options))
-    ours = searched(
-        "recbench", lambda train, point: fit_here(train, point, options.sweeps), split, grid
-    )
-    theirs = searched(
-        "irspack",
-        lambda train, point: fit_there(train, point, options.sweeps, options.peers),
-        split,
-        grid,
-    )
+    grid, sweeps = list(grid_of(options)), sorted(options.sweeps)
+    ours = searched("recbench", fit_here, split, grid, sweeps)
+    peer = functools.partial(fit_there, peers=options.peers)
+    theirs = searched("irspack", peer, split, grid, sweeps)
     for metric in METRICS:
         difference = ours[metric] - theirs[metric]
         p = wilcoxon(difference).pvalue if np.any(difference) else 1.0
@@ -130,7 +139,7 @@ def main() -> None:
     parser.add_argument("--alpha0", type=numbers(float), default=[0.003, 0.01, 0.03])
     parser.add_argument("--l2", type=numbers(float), default=[0.001, 0.003, 0.01])
     parser.add_argument("--nu", type=float, default=1.0)
-    parser.add_argument("--sweeps", type=int, default=16)
+    parser.add_argument("--sweeps", type=numbers(int), default=[2, 3, 4, 5, 6, 8, 12, 16])
     compare(parser.parse_args())
 
 

@@ -3,22 +3,43 @@
 #
 #     bash scripts/factorisations.sh -d gowalla -o results/gowalla-als
 #
-# What is given is passed on to `recbench run`. FACTORS and SWEEPS may be set in the environment.
+# What is given is passed on to each `recbench run`; FACTORS, SWEEPS and STEPS may be set in the
+# environment. Sweeps are tuned like penalties: stopping early is one.
 # Finished trials are skipped: run it again after an interruption.
 set -euo pipefail
 factors=${FACTORS:-64,256}
-sweeps=${SWEEPS:-16}
+sweeps=${SWEEPS:-4,6,8,12,16}
 recbench=${RECBENCH:-recbench}
 
-$recbench run "$@" -k ndcg@20,recall@20 --grid "factors=$factors" \
-    -m ials --grid ials.alpha0=0.003,0.01,0.03 --grid ials.l2=0.001,0.003,0.01 --grid ials.nu=1 \
-    -m wrmf --grid wrmf.alpha=30,100,300 --grid wrmf.l2=10,30,100 \
-    -m rg2 --grid rg2.alpha=0.003,0.01,0.03 --grid rg2.l2=0.001,0.003,0.01 \
-    -m rgx --grid rgx.alpha=0.003,0.01 --grid rgx.l2=0.001,0.003 --grid rgx.beta=0.1,0.3 \
-    -m rg2-ssm --grid rg2-ssm.negatives=30,100,300 --grid rg2-ssm.l2=0.01,0.03,0.1 \
-    -m rgx-ssm --grid rgx-ssm.negatives=30,100 --grid rgx-ssm.l2=0.03,0.1 --grid rgx-ssm.beta=0.1,0.3 \
-    -m rg2-matrix --grid rg2-matrix.alpha=0.003,0.01 --grid rg2-matrix.l2=0.0001,0.0003,0.001 \
-    -m rg2-svd --grid rg2-svd.l2=0.01,0.03,0.1 \
-    --set ials.iterations="$sweeps" --set wrmf.iterations="$sweeps" --set rg2.iterations="$sweeps" \
-    --set rgx.iterations="$sweeps" --set rg2-ssm.iterations="$sweeps" \
-    --set rgx-ssm.iterations="$sweeps" --set rg2-matrix.iterations="$sweeps"
+common() {
+    $recbench run "$@" -k ndcg@20,recall@20 --grid "factors=$factors"
+}
+
+main() {
+    common "$@" --grid "iterations=$sweeps" \
+        -m ials --grid ials.alpha0=0.003,0.01,0.03 --grid ials.l2=0.001,0.003,0.01 --grid ials.nu=1 \
+        -m wrmf --grid wrmf.alpha=30,100,300 --grid wrmf.l2=10,30,100 \
+        -m rg2 --grid rg2.alpha=0.003,0.01,0.03 --grid rg2.l2=0.001,0.003,0.01 \
+        -m rgx --grid rgx.alpha=0.003,0.01 --grid rgx.l2=0.001,0.003 --grid rgx.beta=0.1,0.3
+}
+
+sampled() {
+    common "$@" --grid "iterations=$sweeps" \
+        -m rg2-ssm --grid rg2-ssm.negatives=30,100,300 --grid rg2-ssm.l2=0.01,0.03,0.1 \
+        -m rgx-ssm --grid rgx-ssm.negatives=30,100 --grid rgx-ssm.l2=0.03,0.1 \
+        --grid rgx-ssm.beta=0.1,0.3
+}
+
+matrix() {
+    common "$@" -m rg2-matrix --grid "iterations=$sweeps" \
+        --grid rg2-matrix.alpha=0.003,0.01 --grid rg2-matrix.l2=0.0001,0.0003,0.001
+}
+
+closed() {
+    common "$@" -m rg2-svd --grid rg2-svd.l2=0.01,0.03,0.1
+}
+
+for step in ${STEPS:-main sampled matrix closed}; do
+    echo "== $step"
+    $step "$@"
+done

@@ -14,9 +14,10 @@ from a history, whether he was trained on or not: by the same half sweep, to the
 """
 
 import time
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from scipy import sparse
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Floats, Pattern, Terms, Vector, solve, turn
-from recbench.models.base import Context, Model
+from recbench.models.base import Context, Family, Model
 from recbench.models.scorers import Factors, Indices, Scorer
 from recbench.registry import param
 
@@ -153,21 +154,49 @@ def rank_for(factors: int, train: sparse.csr_array) -> int:
     return min(factors, *train.shape)
 
 
-def reserve(rank: int, train: sparse.csr_array, ctx: Context, spare: int | None = None) -> None:
-    """Decline what does not fit in memory: factors, the matrix by columns, and something to spare.
-
-    Sweeps need half as much as the factors, if they are to return to the best.
-    """
+def reserve(
+    rank: int, train: sparse.csr_array, ctx: Context, *, copies: float = 1, spare: int = 0
+) -> None:
+    """Decline what does not fit: factors so many times, the matrix by columns, and spare bytes."""
     factors = sum(train.shape) * rank * np.dtype(ctx.dtype).itemsize
-    needed = factors + 16 * train.nnz + (factors // 2 if spare is None else spare)
+    needed = int(copies * factors) + 16 * train.nnz + spare
     ctx.reserve(needed, f"{rank} factors for {train.shape[0]} users", "use fewer factors")
+
+
+class Sweeps(Family):
+    """Fits models that differ in nothing but the number of sweeps at once: in those of the longest.
+
+    What a model of fewer sweeps is can be seen on the way there, to the last bit.
+    """
+
+    def key(self, model: Model) -> Hashable:
+        """Everything but the number of sweeps, unless validation has a say in that."""
+        sweeping = _alternating(model)
+        return model.text if sweeping.patience else replace(sweeping, iterations=1).text
+
+    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+        """Sweep as often as the longest asks for; each model gets the factors it would end with."""
+        counts = [_alternating(model).iterations for model in models]
+        longest = _alternating(models[int(np.argmax(counts))])
+        rank = rank_for(longest.factors, train)
+        # Beside what is handed out, half as much is needed to return to the best item factors.
+        reserve(rank, train, ctx, copies=len(set(counts)) + 0.5)
+        alternation = _Alternation(longest, Problem.of(longest, train), rank, ctx)
+        return list(alternation.run(counts))
+
+
+def _alternating(model: Model) -> "Alternating":
+    """Narrow the type: the runner sends a family nothing but its own models."""
+    assert isinstance(model, Alternating)
+    return model
 
 
 @dataclass(frozen=True)
 class Alternating(Factorisation):
-    """A model of the form (1) that is fitted by alternating least squares."""
+    """A model of the form (1) that is fitted by sweeps of alternating least squares."""
 
     stochastic = True
+    family: ClassVar[Family] = Sweeps()
 
     iterations: int = param(30, help="sweeps at most", low=1)
     solver: str = param(
@@ -185,12 +214,6 @@ class Alternating(Factorisation):
         low=0,
     )  # fmt: skip
     every: int = param(1, help="sweeps from one validation to the next", low=1)
-
-    def fit(self, train: sparse.csr_array, ctx: Context) -> FactorScorer:
-        """Alternate until nothing changes any more, or validation says that it is enough."""
-        rank = rank_for(self.factors, train)
-        reserve(rank, train, ctx)
-        return _Alternation(self, Problem.of(self, train), rank, ctx).run()
 
 
 class _Alternation:
@@ -210,25 +233,40 @@ class _Alternation:
         self.best: tuple[float, Floats] = (-np.inf, self.q)
         self.worse = 0
 
-    def run(self) -> FactorScorer:
-        """Sweep, return to the best item factors, and hand them out."""
+    def run(self, counts: Sequence[int]) -> list[FactorScorer]:
+        """Hand out what there is after each of these numbers of sweeps, or at the end."""
+        handed: dict[int, FactorScorer] = {}
         ended = False
         while not ended:
             with blas.workers() as pool:  # not around validation, which has its own
-                basis = self._sweep_until_due(pool)
+                basis = self._sweep_until(pool, counts)
             ended = self._validated(basis) or self._ended()
-        _, best = self.best
-        if best is not self.q or self.steps:
-            # Trained user factors must be what folding in gives: the exact ones for Q.
-            self.q = best
-            with blas.workers() as pool:
-                basis, _ = self.problem.solve_users(pool, self.p, self.q)
-        return self.problem.scorer(basis, self.p, self.trace)
+            if self.sweep in counts and not ended:
+                copied = replace(basis, factors=self.q.copy())
+                handed[self.sweep] = self._scorer(copied, self.p.copy(), list(self.trace))
+        last = self._scorer(basis, self.p, self.trace, self.best[1])
+        return [handed.get(count, last) for count in counts]
 
-    def _sweep_until_due(self, pool: Executor) -> Basis:
-        """Sweep until it is enough, or time for a validation."""
+    def _scorer(
+        self, basis: Basis, p: Floats, trace: Trace, q: Floats | None = None
+    ) -> FactorScorer:
+        """Hand out the item factors of a basis, or others."""
+        q = basis.factors if q is None else q
+        if self.steps or q is not basis.factors:
+            # Trained user factors must be what folding in gives: the exact ones for Q.
+            with blas.workers() as pool:
+                basis, _ = self.problem.solve_users(pool, p, q)
+        return self.problem.scorer(basis, p, trace)
+
+    @property
+    def sweep(self) -> int:
+        """How many there were."""
+        return len(self.trace) - 1
+
+    def _sweep_until(self, pool: Executor, counts: Sequence[int]) -> Basis:
+        """Sweep until it is enough, or one of these counts, or time for a validation."""
         while True:
-            start, sweep = time.perf_counter(), len(self.trace)
+            start, sweep = time.perf_counter(), self.sweep + 1
             if sweep:
                 self.penalty = self.problem.solve_items(pool, self.p, self.q, self.steps)
             basis, value = self.problem.solve_users(pool, self.p, self.q, self.steps)
@@ -236,7 +274,7 @@ class _Alternation:
             seconds, objective = before + time.perf_counter() - start, value + self.penalty
             self.trace.append({"sweep": sweep, "seconds": seconds, "objective": objective})
             self.ctx.progress(self.model.name, sweep, self.model.iterations)
-            if self._ended() or self._due():
+            if self._ended() or self._due() or self.sweep in counts:
                 return basis
 
     def _ended(self) -> bool:
@@ -245,12 +283,12 @@ class _Alternation:
             return False
         before, now = (entry["objective"] for entry in self.trace[-2:])
         settled = abs(before - now) < self.model.tol * abs(now)
-        return bool(settled or len(self.trace) > self.model.iterations)
+        return bool(settled or self.sweep == self.model.iterations)
 
     def _due(self) -> bool:
         """Whether these factors are to be validated."""
         wanted = self._choosing() or self.ctx.watch is not None
-        return wanted and (len(self.trace) - 1) % self.model.every == 0
+        return wanted and self.sweep % self.model.every == 0
 
     def _choosing(self) -> bool:
         """Whether validation decides when to stop."""

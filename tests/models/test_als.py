@@ -391,6 +391,34 @@ def test_a_trace_asks_after_every_sweep_and_changes_nothing():
     assert np.array_equal(scorer.score(example()), alone)
 
 
+@pytest.mark.parametrize("solver", ["exact", "cg"])
+@pytest.mark.parametrize("tol", [0.0, 1e-3])
+def test_models_that_differ_in_sweeps_are_one_fit_and_the_same_to_the_last_bit(solver, tol):
+    counts = [5, 2, 400, 2, 9] if tol else [5, 2, 12, 2, 9]
+    settings = {"factors": 4, "solver": solver, "tol": tol}
+    grid = [models.Ials(iterations=count, **settings) for count in counts]
+    assert len({model.family.key(model) for model in grid}) == 1
+    told, rows = [], np.arange(example().shape[0], dtype=np.int32)
+    context = Context(progress=lambda _, sweep, total: told.append(sweep))
+    together = grid[0].family.fit(grid, example(), context)
+    assert told == sorted(set(told))
+    for model, scorer in zip(grid, together, strict=True):
+        alone = model.fit(example(), Context())
+        assert np.array_equal(scorer.score(example(), rows), alone.score(example(), rows))
+        assert np.array_equal(scorer.score(example()), alone.score(example()))
+        without = [{k: v for k, v in e.items() if k != "seconds"} for e in scorer.trace]
+        assert without == [{k: v for k, v in e.items() if k != "seconds"} for e in alone.trace]
+    sweeps = [scorer.trace[-1]["sweep"] for scorer in together]
+    assert sweeps[2] < 400 if tol else sweeps == counts
+
+
+def test_models_that_differ_otherwise_or_stop_by_validation_are_fits_of_their_own():
+    base = models.Ials(patience=2, iterations=5)
+    other = [models.Ials(patience=2, iterations=9), models.Ials(l2=0.5), models.Ials(), Rg2Svd()]
+    keys = [model.family.key(model) for model in (base, *other, models.Rg2())]
+    assert len(set(keys)) == len(keys)
+
+
 def test_progress_is_told():
     told = []
     model = models.Ials(factors=4, iterations=3, tol=0.0)
