@@ -5,7 +5,7 @@
     python bench/spectral.py --ranks --sweep 1000     # no races, only the sweep
     python bench/spectral.py --debian                 # the embedded dataset instead of Gowalla
 
-The matrix is the training part of Gowalla on its items with 20 interactions or more, 29,858 x
+The matrix is the training part of Gowalla on its items with 20 interactions or more, 29,851 x
 13,701. A peer runs as it comes and its residual is measured: the largest ‖RᵀR v - σ² v‖ over its
 pairs, relative to σ_1². recbench then runs to that residual or better on the same matrix. Ratios
 are of seconds on the wall and of processor seconds, which other work on the machine touches less.

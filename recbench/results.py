@@ -31,6 +31,7 @@ from recbench.files import atomic_path, clear_leftovers
 
 SCHEMA = 1
 LOG = "trials.jsonl"
+TABLE = "metrics.csv"
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,11 @@ class Campaign:
     def open(cls, folder: Path) -> "Campaign":
         """Open an existing folder for reading."""
         if not (folder / LOG).is_file():
+            if (folder / TABLE).is_file():
+                raise DataError(
+                    f"{folder} holds a table alone: read {TABLE}, or repeat the run that "
+                    "manifest.json describes to rank, compare and report"
+                )
             raise DataError(
                 f"{folder} holds no results; `recbench list runs` shows where there are some"
             )
@@ -267,7 +273,7 @@ class Campaign:
 
     def write_table(self, select: str) -> None:
         """Write metrics.csv anew from the log."""
-        metrics = self.folder / "metrics.csv"
+        metrics = self.folder / TABLE
         with self._writing(), self.lock(), atomic_path(metrics) as temporary:
             table(self.rows().values(), select).to_csv(temporary, index=False)
 

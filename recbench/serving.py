@@ -99,7 +99,7 @@ class Recommender:
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
     """Fit a model, as typed after --model, on everything there is in a dataset."""
     (made,) = models_from([model])
-    (scorer,) = made.family.fit([made], data.matrix, context or Context())
+    scorer = made.fit(data.matrix, context or Context())
     return Recommender(made.text, scorer, data.item_ids, data.name, data.fingerprint)
 
 

@@ -21,7 +21,7 @@ from recbench.errors import DataError, RecbenchError, Refused
 from recbench.evaluate import Values, evaluate
 from recbench.linalg.topk import kernel_threads
 from recbench.metrics import MetricSpec
-from recbench.models.base import Context
+from recbench.models.base import Context, Fit
 from recbench.models.scorers import Scorer
 from recbench.plan import Plan, Trial
 from recbench.results import Row
@@ -89,14 +89,18 @@ class Worker:
             except Exception as error:
                 if self.debug:
                     raise
-                status, reason = _verdict(error)
-                return [
-                    Outcome(self.plan.row(trial, part, status=status, reason=reason))
-                    for trial in trials
-                ]
+                return [self._lost(trial, part, error) for trial in trials]
 
     def _work(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Iterator[Outcome]:
-        fitted = self._fit(trials, part)
+        fitted = list[Fitted]()
+        results, seconds = self._fit(trials, part)
+        for trial, result in zip(trials, results, strict=True):
+            if isinstance(result, Scorer):
+                fitted.append(Fitted(trial, result, seconds))
+            elif self.debug:
+                raise result
+            else:
+                yield self._lost(trial, part, result)
         outcomes = list(self._measure(fitted, part))
         told = fitted if self.trace and part == "valid" else []
         rounds = {one.trial.id: rounds_of(one.scorer) for one in told}
@@ -118,7 +122,12 @@ class Worker:
             best is None or (-first.metrics[self.plan.select], first.text) < best
         )
 
-    def _fit(self, trials: Sequence[Trial], part: str) -> list[Fitted]:
+    def _lost(self, trial: Trial, part: str, error: Exception) -> Outcome:
+        status, reason = _verdict(error)
+        return Outcome(self.plan.row(trial, part, status=status, reason=reason))
+
+    def _fit(self, trials: Sequence[Trial], part: str) -> tuple[Sequence[Fit], float]:
+        """What became of each trial, and the seconds that each has its share in."""
         train, _ = self.split.stage(part)
         first = trials[0]
         judge = self._judge(part)
@@ -130,12 +139,9 @@ class Worker:
             audience=self._audience(part),
         )
         start = time.perf_counter()
-        scorers = first.model.family.fit([trial.model for trial in trials], train, context)
+        results = first.model.family.fit([trial.model for trial in trials], train, context)
         watching = judge.seconds if judge and self.trace else 0.0
-        seconds = (time.perf_counter() - start - watching) / len(trials)
-        return [
-            Fitted(trial, scorer, seconds) for trial, scorer in zip(trials, scorers, strict=True)
-        ]
+        return results, (time.perf_counter() - start - watching) / len(trials)
 
     def _audience(self, part: str) -> tuple[pa.Array, pa.Array]:
         data, held = self.plan.dataset, self.split.stage(part)[1]
@@ -151,6 +157,8 @@ class Worker:
         return _Judge(self.split, metrics, self.plan.select)
 
     def _measure(self, fitted: Sequence[Fitted], part: str) -> Iterator[Outcome]:
+        if not fitted:
+            return
         train, held = self.split.stage(part)
 
         def progress(done: int, total: int) -> None:
@@ -162,7 +170,7 @@ class Worker:
         # Only the selected are compared in detail: it is not worth the time for every trial.
         groups = head_and_tail(train) if part == "test" else None
         measured = evaluate(scorers, held, train, self.plan.metrics, progress, groups)
-        seconds = (time.perf_counter() - start) / max(len(fitted), 1)
+        seconds = (time.perf_counter() - start) / len(fitted)
         for one, values in zip(fitted, measured, strict=True):
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(

@@ -8,7 +8,7 @@
 # Finished trials are skipped: run it again after an interruption.
 set -euo pipefail
 factors=${FACTORS:-64,256}
-sweeps=${SWEEPS:-4,6,8,12,16}
+sweeps=${SWEEPS:-4,6,8,12,16,24}
 recbench=${RECBENCH:-recbench}
 
 common() {
@@ -17,26 +17,27 @@ common() {
 
 main() {
     common "$@" --grid "iterations=$sweeps" \
-        -m ials --grid ials.alpha0=0.003,0.01,0.03 --grid ials.l2=0.001,0.003,0.01 --grid ials.nu=1 \
-        -m wrmf --grid wrmf.alpha=30,100,300 --grid wrmf.l2=10,30,100 \
-        -m rg2 --grid rg2.alpha=0.003,0.01,0.03 --grid rg2.l2=0.001,0.003,0.01 \
-        -m rgx --grid rgx.alpha=0.003,0.01 --grid rgx.l2=0.001,0.003 --grid rgx.beta=0.1,0.3
+        -m ials --grid ials.alpha0=0.003,0.01,0.03,0.1 --grid ials.l2=0.0003,0.001,0.003,0.01 \
+        -m wrmf --grid wrmf.alpha=30,100,300 --grid wrmf.l2=10,30,100,300,1000 \
+        -m rg2 --grid rg2.alpha=0.003,0.01,0.03 --grid rg2.l2=0.0001,0.0003,0.001,0.003,0.01 \
+        -m rgx --grid rgx.alpha=0.003,0.01,0.03 --grid rgx.l2=0.0001,0.0003,0.001,0.003 \
+        --grid rgx.beta=0.03,0.1,0.3
 }
 
 sampled() {
     common "$@" --grid "iterations=$sweeps" \
-        -m rg2-ssm --grid rg2-ssm.negatives=30,100,300 --grid rg2-ssm.l2=0.01,0.03,0.1 \
-        -m rgx-ssm --grid rgx-ssm.negatives=30,100 --grid rgx-ssm.l2=0.03,0.1 \
-        --grid rgx-ssm.beta=0.1,0.3
+        -m rg2-ssm --grid rg2-ssm.negatives=3,10,30,100,300 --grid rg2-ssm.l2=0.01,0.03,0.1,0.3 \
+        -m rgx-ssm --grid rgx-ssm.negatives=10,30,100 --grid rgx-ssm.l2=0.03,0.1,0.3 \
+        --grid rgx-ssm.beta=0.03,0.1,0.3
 }
 
 matrix() {
     common "$@" -m rg2-matrix --grid "iterations=$sweeps" \
-        --grid rg2-matrix.alpha=0.003,0.01 --grid rg2-matrix.l2=0.0001,0.0003,0.001
+        --grid rg2-matrix.alpha=0.003,0.01,0.03 --grid rg2-matrix.l2=0.00003,0.0001,0.0003,0.001
 }
 
 closed() {
-    common "$@" -m rg2-svd --grid rg2-svd.l2=0.01,0.03,0.1
+    common "$@" -m rg2-svd --grid rg2-svd.l2=0.01,0.03,0.1,0.3,1
 }
 
 for step in ${STEPS:-main sampled matrix closed}; do

@@ -154,12 +154,10 @@ def byte_bars(enabled: bool = True) -> Bars:
 
 def whole_numbers(text: str, option: str) -> list[int]:
     """Read `0,1,2`."""
-    try:
-        return list(dict.fromkeys(int(word) for word in text.split(",")))
-    except ValueError:
-        raise UsageError(
-            f"{option} takes whole numbers separated by commas, not '{text}'"
-        ) from None
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words):
+        raise UsageError(f"{option} takes whole numbers separated by commas, not '{text}'")
+    return list(dict.fromkeys(map(int, words)))
 
 
 def split_commas(values: tuple[str, ...]) -> list[str]:

@@ -57,11 +57,7 @@ def _counts(runner: "Runner", todo: int, fits: int) -> list[str]:
     if known < runner.total:
         lines.append(f"the first {known} of {runner.total} trials; the search proposes the others "
                      "when it knows how these did")  # fmt: skip
-    return [*lines, f"{todo} trials in {fits} {_fits(fits)}, into {folder}/"]
-
-
-def _fits(count: int) -> str:
-    return "fit" if count == 1 else "fits"
+    return [*lines, f"{counted(todo, 'trial')} in {counted(fits, 'fit')}, into {folder}/"]
 
 
 def _memory(made: Sequence["Estimate"], jobs: int) -> str:
@@ -92,9 +88,7 @@ def _time(made: Sequence["Estimate"]) -> str:
     for source, measured in told.items():
         some = [one.seconds for one in made if one.seconds and one.measured == measured]
         if some:
-            parts.append(
-                f"about {duration(sum(some))} for {len(some)} {_fits(len(some))}, {source}"
-            )
+            parts.append(f"about {duration(sum(some))} for {counted(len(some), 'fit')}, {source}")
     return "; ".join([*parts, *_unknown([one for one in made if one.seconds is None])])
 
 

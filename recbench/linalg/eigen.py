@@ -40,6 +40,8 @@ CYCLES = 30
 """Restarts before giving up; two or three are usual."""
 COLUMNS = 256
 """Columns multiplied at a time to make a whole matrix of an operator."""
+FEW = 16
+"""Columns whose signs are looked at at a time."""
 SMALL = 256
 """Below this many rows a full decomposition is instant."""
 SHARE = 0.6
@@ -89,7 +91,10 @@ def in_full(n: int, k: int) -> bool:
 
 def bytes_needed(n: int, k: int) -> int:
     """Bytes of memory that finding k eigenpairs takes, beside what the operator needs."""
-    return 8 * (3 * n * n if in_full(n, k) else n * (basis_size(n, k) + 6 * block_size(k)))
+    if in_full(n, k):
+        return 8 * n * (3 * n + k)  # the matrix and what LAPACK works in, twice its size
+    basis = basis_size(n, k)
+    return 8 * (n * (basis + k + 12 * block_size(k)) + 6 * basis * basis)
 
 
 def leading(
@@ -143,17 +148,21 @@ def _finite(image: Matrix) -> Matrix:
 
 def _eigh(matrix: Matrix, k: int) -> tuple[Vector, Matrix]:
     """The k largest eigenpairs by LAPACK, descending."""
-    # Asking LAPACK for all pairs (divide and conquer) is faster than asking for a half.
-    values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False, overwrite_a=True)
+    # Asking LAPACK for all pairs (divide and conquer) is faster than asking for a half. It reads
+    # columns: rows would be copied.
+    columns = matrix if matrix.flags.f_contiguous else matrix.T
+    values, vectors = scipy.linalg.eigh(columns, driver="evd", check_finite=False, overwrite_a=True)
     return values[: -k - 1 : -1], np.ascontiguousarray(vectors[:, : -k - 1 : -1])
 
 
 def _signed(vectors: Matrix) -> Matrix:
     """Make the first of the largest entries of each column positive, in place."""
-    size = np.abs(vectors)
-    # Entries that are equal but for rounding count as equal.
-    first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0, initial=0.0), axis=0)
-    vectors *= np.where(vectors[first, np.arange(vectors.shape[1])] < 0.0, -1.0, 1.0)
+    for start in range(0, vectors.shape[1], FEW):
+        some = vectors[:, start : start + FEW]
+        size = np.abs(some)
+        # Entries that are equal but for rounding count as equal.
+        first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0, initial=0.0), axis=0)
+        some *= np.where(some[first, np.arange(some.shape[1])] < 0.0, -1.0, 1.0)
     return vectors
 
 

@@ -57,8 +57,8 @@ class NotFinite(RecbenchError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the factors are no longer finite; give a larger l2, or smaller weights (alpha, c), or "
-            "--dtype float64"
+            "the factors are no longer finite; give a larger l2, or smaller weights and exponents "
+            "(alpha, c, nu, init)"
         )
 
 
@@ -157,7 +157,8 @@ def _sums(
         total = block.sum(axis=0) if pushes is None else pushes[rows].astype(block.dtype) @ block
         if grams is not None:
             block = block * np.sqrt(grams[rows, None]).astype(block.dtype)
-        return block.T @ block, total  # one array twice: BLAS computes half of it
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity is found in the sum
+            return block.T @ block, total  # one array twice: BLAS computes half of it
 
     gram = np.zeros((factors.shape[1],) * 2)
     total = np.zeros(factors.shape[1])

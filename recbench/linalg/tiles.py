@@ -134,7 +134,8 @@ class Tiles:
 
     def add_diagonal(self, values: npt.ArrayLike) -> None:
         """Add one number, or one for every row, to the diagonal."""
-        added = np.broadcast_to(np.asarray(values, dtype=self.dtype), self.n)
+        with np.errstate(over="ignore"):  # infinity is found when the matrix is inverted
+            added = np.broadcast_to(np.asarray(values).astype(self.dtype), self.n)
         for i in range(self.count):
             tile = self.block(i, i)
             np.fill_diagonal(tile, tile.diagonal() + added[self.span(i)])

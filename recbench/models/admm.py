@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from recbench.errors import RecbenchError, UsageError
+from recbench.errors import RecbenchError, UsageError, counted
 from recbench.linalg import blas, tall
 from recbench.models.base import Context
 from recbench.models.lowrank import (
@@ -33,11 +33,10 @@ from recbench.models.lowrank import (
     LowRankAutoencoder,
     System,
     dropout_param,
-    rank_param,
     ridge_param,
 )
 from recbench.models.scorers import Scorer
-from recbench.models.subspace import LowRank, Subspace
+from recbench.models.subspace import LowRank, Subspace, rank_param
 from recbench.registry import MODELS, param
 
 Vector = npt.NDArray[np.float64]
@@ -175,7 +174,7 @@ class EdlaeAdmm(LowRankAutoencoder):
     cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
     kind: ClassVar[Kind] = Kind(emphasised=True, in_data=True)
     traced: ClassVar[bool] = True
-    k: int = rank_param()
+    k: int = rank_param("the number of items")
     p: float = dropout_param(0.5)
     l2: float = ridge_param(10.0)
     omega: float = param(0.0, help="ω, damps the steps; raise it if they do not settle", low=0,
@@ -215,7 +214,7 @@ class EdlaeAdmm(LowRankAutoencoder):
         if len(trace) < self.rounds:
             return
         raise NotSettled(
-            f"after {len(trace)} rounds W still changes by {trace[-1]['change']:.0e} "
+            f"after {counted(len(trace), 'round')} W still changes by {trace[-1]['change']:.0e} "
             f"and is {trace[-1]['gap']:.0e} off its diagonal; raise omega or tolerance, or allow "
             "more rounds"
         )
@@ -224,7 +223,7 @@ class EdlaeAdmm(LowRankAutoencoder):
         factors = Subspace(state.u, state.v, ctx.dtype)
         (base,) = factors.bases([np.full(factors.rank, 1.0 / (1.0 - self.p))])
         facts = {"rounds": len(trace), "objective": trace[-1]["objective"]}
-        return AdmmScorer(base, trace=tuple(trace), facts=facts)
+        return AdmmScorer(base, trace=tuple(trace), facts=facts | self.fewer(base.rank))
 
 
 def _both(closed: LowRank) -> tuple[Matrix, Matrix]:

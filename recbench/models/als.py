@@ -26,7 +26,7 @@ from scipy import sparse
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Floats, Pattern, Terms, Vector, solve, turn
-from recbench.models.base import Context, Family, Model
+from recbench.models.base import Context, Family, Fit, Model
 from recbench.models.scorers import Factors, Indices, Scorer
 from recbench.registry import param
 
@@ -160,7 +160,9 @@ def reserve(
     """Decline what does not fit: factors so many times, the matrix by columns, and spare bytes."""
     factors = sum(train.shape) * rank * np.dtype(ctx.dtype).itemsize
     needed = int(copies * factors) + 16 * train.nnz + spare
-    ctx.reserve(needed, f"{rank} factors for {train.shape[0]} users", "use fewer factors")
+    times = f", {copies:.0f} times over" if copies >= 2 else ""
+    advice = "use fewer factors" + (", or fewer numbers of sweeps at once" if times else "")
+    ctx.reserve(needed, f"{rank} factors for {train.shape[0]:,} users{times}", advice)
 
 
 class Sweeps(Family):
@@ -174,7 +176,7 @@ class Sweeps(Family):
         sweeping = _alternating(model)
         return model.text if sweeping.patience else replace(sweeping, iterations=1).text
 
-    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Fit]:
         """Sweep as often as the longest asks for; each model gets the factors it would end with."""
         counts = [_alternating(model).iterations for model in models]
         longest = _alternating(models[int(np.argmax(counts))])
@@ -182,7 +184,7 @@ class Sweeps(Family):
         # Beside what is handed out, half as much is needed to return to the best item factors.
         reserve(rank, train, ctx, copies=len(set(counts)) + 0.5)
         alternation = _Alternation(longest, Problem.of(longest, train), rank, ctx)
-        return list(alternation.run(counts))
+        return alternation.run(counts)
 
 
 def _alternating(model: Model) -> "Alternating":
@@ -203,7 +205,7 @@ class Alternating(Factorisation):
         "exact", help="solve every row exactly, or improve it by a few conjugate gradient steps",
         choices=("exact", "cg"),
     )  # fmt: skip
-    steps: int = param(3, help="conjugate gradient steps a row and half sweep", low=1)
+    steps: int = param(3, help="conjugate gradient steps a row and half sweep", low=1, high=1000)
     init: float = param(
         0.1, help="standard deviation of the first item factors, times √factors",
         low=0, open_low=True, log=True,
@@ -233,9 +235,17 @@ class _Alternation:
         self.best: tuple[float, Floats] = (-np.inf, self.q)
         self.worse = 0
 
-    def run(self, counts: Sequence[int]) -> list[FactorScorer]:
+    def run(self, counts: Sequence[int]) -> list[Fit]:
         """Hand out what there is after each of these numbers of sweeps, or at the end."""
         handed: dict[int, FactorScorer] = {}
+        try:
+            last: Fit = self._last(counts, handed)
+        except RecbenchError as error:
+            last = error
+        return [_told(handed.get(count, last), count) for count in counts]
+
+    def _last(self, counts: Sequence[int], handed: dict[int, FactorScorer]) -> FactorScorer:
+        """Sweep to the end, and note on the way what is asked for."""
         ended = False
         while not ended:
             with blas.workers() as pool:  # not around validation, which has its own
@@ -244,8 +254,7 @@ class _Alternation:
             if self.sweep in counts and not ended:
                 copied = replace(basis, factors=self.q.copy())
                 handed[self.sweep] = self._scorer(copied, self.p.copy(), list(self.trace))
-        last = self._scorer(basis, self.p, self.trace, self.best[1])
-        return [handed.get(count, last) for count in counts]
+        return self._scorer(basis, self.p, self.trace, self.best[1])
 
     def _scorer(
         self, basis: Basis, p: Floats, trace: Trace, q: Floats | None = None
@@ -309,3 +318,10 @@ class _Alternation:
         else:
             self.worse += 1
         return self.worse >= self.model.patience
+
+
+def _told(fit: Fit, asked: int) -> Fit:
+    """The same, with a word if there were fewer sweeps than asked for."""
+    if isinstance(fit, FactorScorer) and (sweeps := fit.trace[-1]["sweep"]) < asked:
+        return replace(fit, facts={**fit.facts, "sweeps": sweeps})
+    return fit

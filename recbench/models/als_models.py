@@ -14,6 +14,14 @@ def _l2(default: float) -> Any:
     return param(default, help="penalty λ on the factors", low=0, log=True)
 
 
+def _beta() -> Any:
+    """At β = 1 nothing holds the scores of what was not observed, and there is no minimum."""
+    return param(
+        0.1, help="share β of the squares that the products are bounded by", low=0, high=1,
+        open_high=True,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class _Weighted(Alternating):
     """Every cell weighs c0, an observed one c1 more; the penalty of a row grows with its weights.
@@ -42,7 +50,8 @@ class _Weighted(Alternating):
     def _ridge(self, lengths: Lengths, cells: int) -> Vector:
         everywhere, entry, _ = self.weights
         total: Vector = everywhere * cells + entry * lengths.astype(np.float64)
-        return self.l2 * total**self.nu
+        with np.errstate(over="ignore"):  # infinity is found in the factors
+            return self.l2 * total**self.nu
 
 
 @MODELS.register("wrmf")
@@ -126,9 +135,7 @@ class Rgx(Rg2):
     """RG^x: RG² less a share β of its squares, which stands for the products of scores."""
 
     cite = "Pu et al. (2025), NDCG-consistent softmax approximation with accelerated convergence"
-    beta: float = param(
-        0.1, help="share β of the squares that the products are bounded by", low=0, high=1
-    )
+    beta: float = _beta()
 
     def user_terms(self, lengths: Lengths, items: int) -> Terms:
         """As RG², with 1 - β of the squares."""
@@ -195,9 +202,7 @@ class Rg2Ssm(Alternating):
 class RgxSsm(Rg2Ssm):
     """RG^x of the sampled softmax loss: `rg2-ssm` less a share β of its squares, as in `rgx`."""
 
-    beta: float = param(
-        0.1, help="share β of the squares that the products are bounded by", low=0, high=1
-    )
+    beta: float = _beta()
 
     def user_terms(self, lengths: Lengths, items: int) -> Terms:
         """As `rg2-ssm`, with 1 - β of the squares."""

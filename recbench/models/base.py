@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from recbench.environment import free_memory, usable_cores
-from recbench.errors import Refused
+from recbench.errors import RecbenchError, Refused
 from recbench.models.scorers import Scorer
 from recbench.registry import Described
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa  # a tenth of a second that listing models need not take
 
 Note = Callable[[str, int, int], None]
+Fit = Scorer | RecbenchError
+"""A fitted model, or why this one of a group could not be fitted."""
 
 
 def quiet(what: str, done: int, total: int) -> None:
@@ -72,8 +74,13 @@ class Family:
         """Name the heavy step this model needs; equal keys are fitted in one go."""
         return model.text
 
-    def fit(self, models: Sequence["Model"], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
-        """Fit a group of models of equal key; one Scorer each, in order."""
+    def fit(
+        self, models: Sequence["Model"], train: sparse.csr_array, ctx: Context
+    ) -> Sequence[Fit]:
+        """Fit a group of models of equal key; one Scorer each, in order.
+
+        What stops all of them is raised. What stops one is returned in its place.
+        """
         return [model.fit(train, ctx) for model in models]
 
     def operations(self, models: Sequence["Model"], train: sparse.csr_array) -> float | None:
@@ -103,4 +110,7 @@ class Model(Described):
 
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Fit one model. Models of a sharing family inherit this and implement the family."""
-        return self.family.fit([self], train, ctx)[0]
+        (fitted,) = self.family.fit([self], train, ctx)
+        if isinstance(fitted, RecbenchError):
+            raise fitted
+        return fitted

@@ -21,20 +21,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.errors import UsageError
+from recbench.errors import RecbenchError, UsageError
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
-from recbench.models.base import Context, Family, Model
+from recbench.models.base import Context, Family, Fit, Model
 from recbench.models.inverse import invert
 from recbench.models.scorers import Scorer
-from recbench.models.subspace import LowRank, Subspace
+from recbench.models.subspace import FEWER, LowRank, Subspace, rank_param
 from recbench.registry import MODELS, param
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.floating[Any]]
-
-RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-FEWER = "ask for a lower rank"
 
 
 class System:
@@ -94,7 +91,7 @@ class LowRankAutoencoders(Family):
         """The two numbers that C depends on."""
         return _lowrank(model).dropout, _lowrank(model).ridge
 
-    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Fit]:
         """Invert once, find each kind of directions once, then take columns for each model."""
         low = [_lowrank(model) for model in models]
         system = System(train, low[0].dropout, low[0].ridge, ctx)
@@ -104,7 +101,7 @@ class LowRankAutoencoders(Family):
             subspace = _project(system, kind, max(low[place].k for place in places))
             closed = subspace.bases([low[place].shrinkage(subspace.rank) for place in places])
             found.update(zip(places, closed, strict=True))
-        return [model.build(system, found[place]) for place, model in enumerate(low)]
+        return [_built(model, system, found[place]) for place, model in enumerate(low)]
 
 
 @dataclass(frozen=True)
@@ -152,18 +149,25 @@ class LowRankAutoencoder(Model):
 
     def build(self, system: System, closed: LowRank) -> Scorer:
         """The projection itself is the model."""
-        return Scorer(closed)
+        return Scorer(closed, facts=self.fewer(closed.rank))
+
+    def fewer(self, rank: int) -> dict[str, float]:
+        """A word if there are fewer directions than asked for."""
+        return {"rank used": rank} if rank < self.k else {}
+
+
+def _built(model: "LowRankAutoencoder", system: System, closed: LowRank) -> Fit:
+    """The model, or why it alone could not be fitted: C and the directions serve the others."""
+    try:
+        return model.build(system, closed)
+    except RecbenchError as error:
+        return error
 
 
 def _lowrank(model: Model) -> LowRankAutoencoder:
     """Narrow the type: the runner sends a family nothing but its own models."""
     assert isinstance(model, LowRankAutoencoder)
     return model
-
-
-def rank_param() -> Any:
-    """The rank."""
-    return param(200, help="rank; the number of items at most", low=1, grid=RANKS)
 
 
 def ridge_param(default: float | None) -> Any:
@@ -186,7 +190,7 @@ class LrDlae(LowRankAutoencoder):
 
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
     kind: ClassVar[Kind] = Kind(emphasised=False, in_data=True)
-    k: int = rank_param()
+    k: int = rank_param("the number of items")
     p: float = dropout_param(0.3)
     l2: float = ridge_param(100.0)
 
@@ -198,7 +202,7 @@ class LrEdlae1(LowRankAutoencoder):
 
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
     kind: ClassVar[Kind] = Kind(emphasised=True, in_data=True)
-    k: int = rank_param()
+    k: int = rank_param("the number of items")
     p: float = dropout_param(0.5)
     l2: float = ridge_param(10.0)
 
@@ -223,7 +227,7 @@ class DeqlLowRank(LowRankAutoencoder):
 
     cite = "Generalizing Linear Autoencoder Recommenders with Decoupled Expected Quadratic Loss"
     kind: ClassVar[Kind] = Kind(emphasised=False, in_data=True)
-    k: int = rank_param()
+    k: int = rank_param("the number of items")
     p: float = dropout_param(0.3)
     l2: float | None = param(None, help="the paper's λ at a = b = 1; gives λ' = λ / q²", low=0,
                              log=True)  # fmt: skip

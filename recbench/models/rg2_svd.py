@@ -13,7 +13,7 @@ sum of a user's scores, 1ᵀQ p_u, can therefore do no better at α = 0 than wit
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -37,7 +37,8 @@ class Rg2Svd(Factorisation):
 
     cite = Rg2.cite
     l2: float = param(0.1, help="penalty λ on the factors", low=0, log=True)
-    tol: float = param(1e-5, help="residual of the singular vectors", low=0, open_low=True)
+    tol: float = param(1e-5, help="residual of the singular vectors", low=0, open_low=True,
+                       high=1, log=True)  # fmt: skip
 
     def user_terms(self, lengths: Lengths, items: int) -> Terms:
         """Those of RG² at α = 0."""
@@ -67,7 +68,8 @@ class Rg2Svd(Factorisation):
             "sweep": 0, "seconds": time.perf_counter() - start,
             "objective": value + problem.item_penalty(q), "residual": float(pairs.residual),
         }]  # fmt: skip
-        return problem.scorer(basis, p, trace)
+        scorer = problem.scorer(basis, p, trace)
+        return replace(scorer, facts={**scorer.facts, "residual": float(pairs.residual)})
 
 
 def _triplets(a: "_Centred", rank: int, tol: float, ctx: Context) -> tuple[Eigenpairs, Floats]:

@@ -20,15 +20,13 @@ from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
 from recbench.models.base import Context, Family, Model
 from recbench.models.scorers import Scorer
-from recbench.models.subspace import Subspace
+from recbench.models.subspace import FEWER, Subspace, rank_param
 from recbench.registry import MODELS, param
 
 Vector = npt.NDArray[np.float64]
 
-RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 FIRST = 64
 """Singular values looked at before it is known how many dropout leaves."""
-FEWER = "ask for a lower rank"
 
 
 class Spectral(Family):
@@ -100,10 +98,6 @@ def _positive(values: Vector, n: int) -> Vector:
     return np.asarray(np.sqrt(values[values > max(noise, 0.0)]))
 
 
-def _k() -> Any:
-    return param(200, help="rank; the rank of the data at most", low=1, grid=RANKS)
-
-
 def _power(low: float) -> Any:
     return param(1.0, help="how fast weights rise as σ falls: λ_i = l2 (σ_1 / σ_i)^power",
                  low=low, high=4)  # fmt: skip
@@ -160,7 +154,7 @@ class RegularizedPca(Shrinkage):
     """Matrix factorisation with an L2 penalty on both factors, solved exactly."""
 
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
-    k: int = _k()
+    k: int = rank_param("the rank of the data")
     l2: float = param(5.0, help="penalty λ on both factors; what σ is lowered by", low=0, log=True)
 
     def shrink(self, sigma: Vector) -> Vector:
@@ -196,13 +190,13 @@ class Vlae(Shrinkage):
     """Linear variational autoencoder: factors are penalised more the weaker their direction."""
 
     cite = "Lucas et al. (2019), Don't Blame the ELBO! A Linear VAE Perspective"
-    k: int = _k()
+    k: int = rank_param("the rank of the data")
     c: float = param(100.0, help="weights are λ_i = c / σ_i", low=0, log=True)
 
     def shrink(self, sigma: Vector) -> Vector:
         """Minimise ‖R - PQᵀ‖² + Σ λ_i (‖p_i‖² + ‖q_i‖²): the largest σ gets the smallest weight."""
         kept = sigma[: self.k]
-        return soft(kept, np.sort(self.c / kept))
+        return soft(kept, self.c / kept)
 
 
 @MODELS.register("wlae")
@@ -211,7 +205,7 @@ class Wlae(Shrinkage):
     """Linear autoencoder with a weighted L2 penalty on encoder and decoder."""
 
     cite = "Bao et al. (2020), Regularized Linear Autoencoders Recover the Principal Components"
-    k: int = _k()
+    k: int = rank_param("the rank of the data")
     l2: float = param(100.0, help="smallest weight λ", low=0, log=True)
     power: float = _power(0)
 
@@ -227,7 +221,7 @@ class Lrr(Shrinkage):
     """Ridge regression of all items on all items, of low rank."""
 
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
-    k: int = _k()
+    k: int = rank_param("the rank of the data")
     l2: float = param(100.0, help="ridge penalty λ", low=0, log=True)
 
     def shrink(self, sigma: Vector) -> Vector:

@@ -12,13 +12,21 @@ from recbench.linalg.prefixes import top_of_prefixes
 from recbench.linalg.thin import Thin
 from recbench.linalg.topk import Progress, Scales, Top, silent
 from recbench.models.scorers import Base, Scorer, Scores
+from recbench.registry import param
 
 Floats = npt.NDArray[np.floating[Any]]
 Vector = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
 
+RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+FEWER = "ask for a lower rank"
 KEPT_BYTES = 1 << 29
 """Coordinates larger than this are computed anew, block by block, for every shrinkage."""
+
+
+def rank_param(most: str) -> Any:
+    """The k of a model."""
+    return param(200, help=f"rank; {most} at most", low=1, grid=RANKS)
 
 
 class Subspace:

@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -64,6 +65,20 @@ def test_the_induced_rank_is_a_column_wherever_results_are_read(recbench, own, f
     assert counts == ranks
     assert all(isinstance(count, int) for count in counts)
     assert [line["induced rank"] for line in lines if line["model"] == "popularity"] == [None]
+
+
+def test_one_that_does_not_settle_fails_alone(recbench, own, folder):
+    words = ["-m", "lr-edlae-1", "-m", "edlae-admm[rounds=1]", "-m", "edlae-admm[tolerance=1]"]
+    settings = ["--set", "p=0.5", "--set", "l2=10", "--grid", "k=2,3", "-k", "ndcg@10"]
+    result = recbench("run", *own, *THREADS, *words, *settings)
+    assert result.exit_code == 1
+    assert "2 trials failed" in result.stderr
+    table = pd.read_csv(folder / "results" / "toy-strong" / "metrics.csv")
+    table = table[table["part"] == "valid"]
+    unsettled = table["parameters"].str.contains("rounds=1,|rounds=1]")
+    assert (table["status"] == np.where(unsettled, "failed", "ok")).all()
+    assert table.loc[unsettled, "reason"].str.contains("after 1 round W still changes").all()
+    assert table.loc[~unsettled, "ndcg@10"].notna().all()
 
 
 def test_rounds_of_alternation_are_reported_and_traced(recbench, own, folder):

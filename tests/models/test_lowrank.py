@@ -197,7 +197,16 @@ def test_the_trace_tells_how_each_round_went():
 
 def test_rounds_that_run_out_are_an_error_with_advice():
     with pytest.raises(admm.NotSettled, match=r"after 3 rounds W still changes.*raise omega"):
-        fitted(EdlaeAdmm(k=3, p=P, l2=L2, tolerance=1e-6, rounds=3))
+        EdlaeAdmm(k=3, p=P, l2=L2, tolerance=1e-6, rounds=3).fit(TRAIN, Context())
+
+
+def test_one_that_does_not_settle_leaves_the_others_alone():
+    unsettled = EdlaeAdmm(k=3, p=P, l2=L2, tolerance=1e-6, rounds=3)
+    group = [LrEdlae1(k=3, p=P, l2=L2), unsettled, EdlaeAdmm(k=2, p=P, l2=L2)]
+    before, error, after = fitted(*group)
+    assert isinstance(error, admm.NotSettled)
+    for model, scorer in ((group[0], before), (group[2], after)):
+        assert np.array_equal(scorer.base.weights(), matrix_of(model))
 
 
 def test_one_inverse_and_one_set_of_directions_of_a_kind_serve_every_rank(monkeypatch):
