@@ -76,12 +76,12 @@ def silent(done: int, total: int) -> None:
 
 def block_size(k: int) -> int:
     """Vectors multiplied at a time: more are faster each, but more are needed then."""
-    return int(np.clip(k // 16, 8, 128))
+    return int(np.clip(np.sqrt(k), 8, 128))
 
 
 def basis_size(n: int, k: int) -> int:
     """Vectors of a Krylov basis for k eigenpairs."""
-    return min(n, k + k // 4 + 10 * block_size(k))
+    return min(n, k + k // 4 + 14 * block_size(k))
 
 
 def in_full(n: int, k: int) -> bool:
@@ -178,6 +178,8 @@ class _Krylov:
         self.basis = np.zeros((n, room))
         self.inside = np.zeros((room, room))
         """QᵀAQ."""
+        self.largest = 0.0
+        """Of its entries, in size."""
         self.held = 0
         self.fresh = True
         """Whether the next block may touch any column of the basis, not just the last ones."""
@@ -263,7 +265,7 @@ class _Krylov:
                 self._add(block, image, pool)
                 if self.held + block.shape[1] > room:
                     return image
-                block = self._orthonormal(image, np.abs(self.inside).max(), pool)
+                block = self._orthonormal(image, self.largest, pool)
 
     def _add(self, block: Matrix, image: Matrix, pool: Executor) -> None:
         """Add orthonormal columns X to the basis; leave of A X what is outside the span."""
@@ -279,6 +281,7 @@ class _Krylov:
         self.inside[: self.held, new] = inside
         self.inside[new, : self.held] = inside.T
         self.inside[new, new] = (inside[new] + inside[new].T) / 2
+        self.largest = max(self.largest, float(np.abs(inside).max()))
         self.fresh = False
 
     def _take_out(self, block: Matrix, pool: Executor, first: int = 0) -> Matrix:
