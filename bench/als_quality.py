@@ -27,12 +27,16 @@ Fit = Callable[[Any, Point, list[int], int], Iterator[tuple[int, Any]]]
 """A train matrix, a point of the grid, numbers of sweeps and a seed to a scorer after so many."""
 
 
-def fit_here(train: Any, point: Point, sweeps: list[int], seed: int) -> Iterator[tuple[int, Any]]:
-    """The `ials` of recbench."""
+def fit_here(
+    train: Any, point: Point, sweeps: list[int], seed: int, last: str
+) -> Iterator[tuple[int, Any]]:
+    """The `ials` of recbench, with as many half sweeps as irspack takes, or one more."""
     from recbench.models.als_models import Ials
     from recbench.models.base import Context
 
-    models = [Ials(**point, iterations=count, tol=0.0) for count in sweeps]
+    # irspack begins with users and ends with items, which here is half a sweep more or less.
+    full = [count - (last == "items") for count in sweeps]
+    models = [Ials(**point, iterations=count, last=last, tol=0.0) for count in full]
     yield from zip(sweeps, models[0].family.fit(models, train, Context(seed=seed)), strict=True)
 
 
@@ -122,7 +126,7 @@ def compare(options: argparse.Namespace) -> None:
     split = split_from(default_split(options.dataset)).apply(
         open_dataset(options.dataset, Access())
     )
-    ours = searched("recbench", fit_here, split, options)
+    ours = searched("recbench", functools.partial(fit_here, last=options.last), split, options)
     peer = functools.partial(fit_there, peers=options.peers)
     theirs = searched("irspack", peer, split, options)
     for metric in METRICS:
@@ -146,6 +150,7 @@ def main() -> None:
     parser.add_argument("--alpha0", type=numbers(float), default=[0.003, 0.01, 0.03])
     parser.add_argument("--l2", type=numbers(float), default=[0.001, 0.003, 0.01])
     parser.add_argument("--nu", type=float, default=1.0)
+    parser.add_argument("--last", default="items", choices=("users", "items"))
     parser.add_argument("--seeds", type=numbers(int), default=[0, 1, 2, 3, 4])
     parser.add_argument("--sweeps", type=numbers(int), default=[2, 3, 4, 5, 6, 8, 12, 16])
     compare(parser.parse_args())

@@ -206,6 +206,10 @@ class Alternating(Factorisation):
         choices=("exact", "cg"),
     )  # fmt: skip
     steps: int = param(3, help="conjugate gradient steps a row and half sweep", low=1, high=1000)
+    last: str = param(
+        "users", help="the side that is solved last; items: once more, after the last sweep",
+        choices=("users", "items"),
+    )  # fmt: skip
     init: float = param(
         0.1, help="standard deviation of the first item factors, times √factors",
         low=0, open_low=True, log=True,
@@ -265,6 +269,10 @@ class _Alternation:
             # Trained user factors must be what folding in gives: the exact ones for Q.
             with blas.workers() as pool:
                 basis, _ = self.problem.solve_users(pool, p, q)
+        if self.model.last == "items":
+            with blas.workers() as pool:
+                self.problem.solve_items(pool, p, q, self.steps)
+                basis = turn(pool, q, companion=p)
         return self.problem.scorer(basis, p, trace)
 
     @property

@@ -397,11 +397,28 @@ def test_a_trace_asks_after_every_sweep_and_changes_nothing():
     assert np.array_equal(scorer.score(example()), alone)
 
 
+@alternating
+def test_items_may_be_solved_last_once_more(model, train):
+    model = long(model, 5)
+    _, p, q = fitted(model, train)
+    scorer, same, better = fitted(replace(model, last="items"), train)
+    assert np.allclose(same @ same.T, p @ p.T, **EXACT)  # turned, but the same
+    _, slope = gradients(model, dense(train), same, better)
+    assert np.abs(slope).max() < 1e-8
+    assert not np.allclose(same @ better.T, p @ q.T, rtol=0, atol=1e-3)
+    rows = np.arange(len(p), dtype=np.int32)
+    assert np.allclose(scorer.score(train, rows), same @ better.T, **EXACT)
+    strangers = scorer.base.users(train, np.full(len(p), -1, dtype=np.int32))
+    slope, _ = gradients(model, dense(train), strangers, better)
+    assert np.abs(slope).max() < 1e-8
+
+
+@pytest.mark.parametrize("last", ["users", "items"])
 @pytest.mark.parametrize("solver", ["exact", "cg"])
 @pytest.mark.parametrize("tol", [0.0, 1e-3])
-def test_models_that_differ_in_sweeps_are_one_fit_and_the_same_to_the_last_bit(solver, tol):
+def test_models_that_differ_in_sweeps_are_one_fit_and_the_same_to_the_last_bit(solver, tol, last):
     counts = [5, 2, 400, 2, 9] if tol else [5, 2, 12, 2, 9]
-    settings = {"factors": 4, "solver": solver, "tol": tol}
+    settings = {"factors": 4, "solver": solver, "tol": tol, "last": last}
     grid = [models.Ials(iterations=count, **settings) for count in counts]
     assert len({model.family.key(model) for model in grid}) == 1
     told, rows = [], np.arange(example().shape[0], dtype=np.int32)
