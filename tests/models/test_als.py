@@ -550,6 +550,33 @@ def test_a_fit_too_large_for_memory_is_declined():
         fitted(models.Ials(factors=8), example(), memory=1000)
 
 
+def test_many_numbers_of_sweeps_need_room_for_each():
+    alone = models.Ials(factors=8)
+    grid = [replace(alone, iterations=count) for count in range(1, 9)]
+    users, items = example().shape
+    room = Context(memory=16 * example().nnz + 2 * 4 * 8 * (users + items))
+    alone.fit(example(), room)
+    with pytest.raises(Refused, match=r"8 times over needs .* fewer numbers of sweeps at once"):
+        alone.family.fit(grid, example(), room)
+
+
+def test_singular_vectors_need_memory_as_well():
+    users, items = example().shape
+    factors = 16 * example().nnz + 2 * 4 * 8 * (users + items)
+    models.Ials(factors=8).fit(example(), Context(memory=factors))
+    with pytest.raises(Refused, match="8 factors for 40 users"):
+        Rg2Svd(factors=8).fit(example(), Context(memory=factors))
+
+
+def test_singular_values_of_zero_have_no_say():
+    """Fewer users than items and, with each user twice, half as many directions as users."""
+    half = example(users=4, items=12).toarray()
+    data = sparse.csr_array(np.vstack([half, half]))
+    few, many = (fitted(Rg2Svd(factors=count, l2=0.01), data)[0] for count in (4, 8))
+    assert np.allclose(few.score(data), many.score(data), **EXACT)
+    assert np.abs(few.score(data)).max() > 0.01
+
+
 def test_singular_vectors_that_cannot_be_had_say_what_to_change():
     data = sparse.random_array((700, 600), density=0.02, rng=np.random.default_rng(0))
     data = sparse.csr_array((data != 0).astype(np.float32))

@@ -245,6 +245,16 @@ def test_from_products_alone_the_numbers_are_those_of_the_whole_matrix(model, mo
     assert np.allclose(found, matrix_of(model(k=6), train=train), atol=1e-6)
 
 
+def test_directions_are_as_precise_as_the_inverse(monkeypatch):
+    asked, leading = [], eigen.leading
+    monkeypatch.setattr(
+        eigen, "leading", lambda *a, **more: asked.append(more["tolerance"]) or leading(*a, **more)
+    )
+    for dtype in (np.float32, np.float64):
+        LrEdlae1(k=6).fit(tastes(), Context(dtype=dtype))
+    assert asked == [pytest.approx(2e-6, rel=0.1), eigen.TOLERANCE]
+
+
 @pytest.mark.parametrize("model", [*CLOSED, EdlaeAdmm])
 def test_single_and_double_precision_agree(model):
     assert MODELS.get(model.name) is model
