@@ -38,7 +38,7 @@ matrix() {
 }
 
 closed() {
-    common "$@" -m rg2-svd --grid rg2-svd.l2=0.01,0.03,0.1,0.3,1
+    common "$@" -m rg2-svd --grid rg2-svd.l2=0.1,0.3,1,3,10
 }
 
 for step in ${STEPS:-main sampled matrix closed}; do

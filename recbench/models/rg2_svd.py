@@ -13,7 +13,7 @@ sum of a user's scores, 1ᵀQ p_u, can therefore do no better at α = 0 than wit
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -68,8 +68,7 @@ class Rg2Svd(Factorisation):
             "sweep": 0, "seconds": time.perf_counter() - start,
             "objective": value + problem.item_penalty(q), "residual": float(pairs.residual),
         }]  # fmt: skip
-        scorer = problem.scorer(basis, p, trace)
-        return replace(scorer, facts={**scorer.facts, "residual": float(pairs.residual)})
+        return problem.scorer(basis, p, trace)
 
 
 def _triplets(a: "_Centred", rank: int, tol: float, ctx: Context) -> tuple[Eigenpairs, Floats]:
