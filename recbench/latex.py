@@ -10,6 +10,7 @@ ESCAPES = {
     "≥": r"$\geq$", "×": r"$\times$", "∞": r"$\infty$", "…": r"\ldots{}", "\n": " ",
 }  # fmt: skip
 HEAD = "% needs \\usepackage{booktabs}"
+STRESS = {"bold": r"\textbf", "underlined": r"\underline"}
 
 
 def latex(view: View) -> str:
@@ -52,10 +53,8 @@ def _line(texts: list[str]) -> str:
 
 def _cell(cell: Cell, marked: bool) -> str:
     text = escaped(cell.text)
-    if text and (marked or cell.place == 1):
-        text = rf"\textbf{{{text}}}"
-    elif cell.place == 2:
-        text = rf"\underline{{{text}}}"
+    if stress := cell.stress(marked):
+        text = f"{STRESS[stress]}{{{text}}}"
     if cell.beside:
         text += rf" {{\scriptsize {escaped(cell.beside)}}}"
     return text + (rf"\textsuperscript{{{cell.better}}}" if cell.better else "")

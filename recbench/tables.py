@@ -25,6 +25,8 @@ DIGITS = 4
 FOLDED = 20
 """Text is folded to columns as narrow as this, or as its longest word."""
 SECONDS = 2
+STRESS = {"": ("", ""), "bold": ("**", "**"), "underlined": ("<u>", "</u>")}
+"""What stands around text in Markdown."""
 
 
 @dataclass
@@ -74,6 +76,12 @@ class Cell:
     better: str = ""
     place: int = 0
     """1 for the best value of its column, 2 for the second, 0 for others."""
+
+    def stress(self, marked: bool) -> str:
+        """How its text stands out: bold where it is best or its row marked, or underlined."""
+        if self.text and (marked or self.place == 1):
+            return "bold"
+        return "underlined" if self.place == 2 else ""
 
 
 def cells(view: View) -> dict[str, list[Cell]]:
@@ -272,11 +280,8 @@ def markdown(view: View) -> str:
 
 
 def _markdown_cell(cell: Cell, marked: bool) -> str:
-    number = _plain_markdown(cell.text)
-    if number and (marked or cell.place == 1):
-        number = f"**{number}**"
-    elif cell.place == 2:
-        number = f"<u>{number}</u>"
+    before, after = STRESS[cell.stress(marked)]
+    number = before + _plain_markdown(cell.text) + after
     beside = f" {cell.beside}" if cell.beside else ""
     return number + beside + (f" <sup>{cell.better}</sup>" if cell.better else "")
 

@@ -2,11 +2,12 @@
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder of tests
 
@@ -18,6 +19,13 @@ Recbench = Callable[..., Result]
 
 # Tests that a shell runs in the background inherit a Ctrl-C that is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """On a busy machine the barriers inside BLAS cost more than small sums."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 @pytest.fixture

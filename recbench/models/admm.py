@@ -28,13 +28,8 @@ import numpy.typing as npt
 from recbench.errors import RecbenchError, UsageError, counted
 from recbench.linalg import blas, tall
 from recbench.models.base import Context
-from recbench.models.lowrank import (
-    Kind,
-    LowRankAutoencoder,
-    System,
-    dropout_param,
-    ridge_param,
-)
+from recbench.models.inverse import dropout_param, ridge_param
+from recbench.models.lowrank import Kind, LowRankAutoencoder, System
 from recbench.models.scorers import Scorer
 from recbench.models.subspace import LowRank, Subspace, rank_param
 from recbench.registry import MODELS, param
@@ -75,37 +70,43 @@ class Alternation:
         self.g, self.weight = system.diagonals.g, system.diagonals.gamma
         self.u, self.v = u, v
         self.diagonal = self.beta = _diagonal(u, v)
+        self.square = _product(u, v, u, v)
+        """‖W‖²."""
+        self.image = system.gram(u)
+        """G U."""
         # What makes β stationary, and with it all of W* at full rank.
-        reach = _diagonal(system.gram(u), v)
+        reach = _diagonal(self.image, v)
         self.eta = (self.g - reach + self.g * self.beta) / self.weight
 
     def round(self) -> Round:
         """Update V, U, β and η once."""
-        before, old_u, old_v = self.diagonal, self.u, self.v
+        before, old_u, old_v, old_square = self.diagonal, self.u, self.v, self.square
         own = self.weight * (self.beta - self.eta) - self.omega * before
-        image = self.system.gram(self.u)
-        self.v = self._solve_v(image, own)
+        self.v = self._solve_v(own)
         self.u = self._solve_u(own, old_u, old_v)
-        image = self.system.gram(self.u)
+        self.image = self.system.gram(self.u)
         self.diagonal = _diagonal(self.u, self.v)
-        reach = _diagonal(image, self.v)
+        reach = _diagonal(self.image, self.v)
         self.beta = (reach - self.g + self.weight * (self.diagonal + self.eta)) / (
             self.g + self.weight
         )
         self.eta = self.eta + self.diagonal - self.beta
-        size = _norm(self.u, self.v)
+        self.square = _product(self.u, self.v, self.u, self.v)
+        size = float(np.sqrt(self.square))
+        # ‖W - W'‖², right to half the digits of what is subtracted.
+        moved = self.square + old_square - 2.0 * _product(self.u, self.v, old_u, old_v)
         return Round(
-            self._objective(image, reach),
-            _ratio(_distance(self.u, self.v, old_u, old_v), size),
+            self._objective(reach),
+            _ratio(float(np.sqrt(max(moved, 0.0))), size),
             _ratio(float(np.linalg.norm(self.diagonal - self.beta)), size),
         )
 
-    def _solve_v(self, image: Matrix, own: Vector) -> Matrix:
+    def _solve_v(self, own: Vector) -> Matrix:
         """V = Tᵀ U (Uᵀ (G + Ω) U)⁻¹, with orthonormal columns: U follows, and W is the same."""
-        right = (1.0 + self.beta)[:, np.newaxis] * image + own[:, np.newaxis] * self.u
+        right = (1.0 + self.beta)[:, np.newaxis] * self.image + own[:, np.newaxis] * self.u
         if self.omega:
             right += self.omega * _times(self.v, _inner(self.u, self.u))
-        system = _inner(self.u, image + self.weight[:, np.newaxis] * self.u)
+        system = _inner(self.u, self.image + self.weight[:, np.newaxis] * self.u)
         with blas.workers() as pool:
             solved = tall.times(pool, right, np.linalg.pinv(system, hermitian=True))
             factor, _ = np.linalg.qr(solved)
@@ -119,13 +120,13 @@ class Alternation:
             right += self.omega * _times(old_u, _inner(old_v, self.v))
         return self.system.inverse(right)
 
-    def _objective(self, image: Matrix, reach: Vector) -> float:
+    def _objective(self, reach: Vector) -> float:
         """F from G U and diag(G W), without W.
 
         With W0 = W - diagMat(d) it is Σ g - 2 tr G W0 + tr W0ᵀ (G + Λ) W0.
         """
         d, penalty = self.diagonal, self.weight - self.omega
-        both = _inner(self.u, image + penalty[:, np.newaxis] * self.u)
+        both = _inner(self.u, self.image + penalty[:, np.newaxis] * self.u)
         square = np.sum(both * _inner(self.v, self.v)) - 2.0 * np.sum(d * (reach + penalty * d))
         square += np.sum(d * d * (self.g + penalty))
         return float(self.g.sum() - 2.0 * (reach - self.g * d).sum() + square)
@@ -149,17 +150,6 @@ def _diagonal(u: Matrix, v: Matrix) -> Vector:
 def _product(u: Matrix, v: Matrix, other_u: Matrix, other_v: Matrix) -> float:
     """The inner product of U Vᵀ and U' V'ᵀ."""
     return float(np.sum(_inner(u, other_u) * _inner(v, other_v)))
-
-
-def _norm(u: Matrix, v: Matrix) -> float:
-    """‖U Vᵀ‖."""
-    return float(np.sqrt(_product(u, v, u, v)))
-
-
-def _distance(u: Matrix, v: Matrix, other_u: Matrix, other_v: Matrix) -> float:
-    """‖U Vᵀ - U' V'ᵀ‖, right to half the digits of what is subtracted."""
-    both = _product(u, v, u, v) + _product(other_u, other_v, other_u, other_v)
-    return float(np.sqrt(max(both - 2.0 * _product(u, v, other_u, other_v), 0.0)))
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from recbench.errors import UsageError
 from recbench.linalg.gram import gram
 from recbench.linalg.tiles import Tiles, inverse
-from recbench.models.base import Context
+from recbench.models.base import Context, Model
+from recbench.registry import param
 
 Vector = npt.NDArray[np.float64]
 RAISE = "raise l2, or compute with --dtype float64"
@@ -75,3 +77,41 @@ def _room(items: int, identity: str, ctx: Context) -> Path | None:
     folder = ctx.scratch / f"inverse-{identity[:12]}-{np.dtype(ctx.dtype).name}"
     ctx.reserve_disk(0 if folder.exists() else needed, f"the inverse of {items:,} items")
     return folder
+
+
+class OfInverse(Model):
+    """A model that is made of C."""
+
+    reserves = True
+
+    @property
+    def dropout(self) -> float:
+        """The p of Γ = (p/q) diagMat(g) + λ' I."""
+        return float(getattr(self, "p", 0.0))
+
+    @property
+    def ridge(self) -> float:
+        """The λ' of Γ."""
+        return float(getattr(self, "l2", 0.0))
+
+
+def ridge_param(default: float) -> Any:
+    """The ridge penalty."""
+    return param(default, help="ridge penalty λ", low=0, log=True)
+
+
+def dropout_param(default: float) -> Any:
+    """The dropout of the inputs."""
+    return param(
+        default, help="dropout: probability that an input is hidden", low=0, high=1, open_high=True,
+        grid=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    )  # fmt: skip
+
+
+def effective_penalty(
+    name: str, l2: float | None, effective: float | None, default: float
+) -> float | None:
+    """The λ' of a model that may be given the paper's λ instead, but not both."""
+    if l2 is not None and effective is not None:
+        raise UsageError(f"{name}: give 'l2' or 'l2-effective', not both")
+    return default if l2 is None and effective is None else effective

@@ -17,7 +17,15 @@ from scipy import sparse
 from recbench.errors import UsageError
 from recbench.linalg.tiles import Tiles
 from recbench.models.base import Context, Family, Model
-from recbench.models.inverse import Inverse, Vector, invert
+from recbench.models.inverse import (
+    Inverse,
+    OfInverse,
+    Vector,
+    dropout_param,
+    effective_penalty,
+    invert,
+    ridge_param,
+)
 from recbench.models.scorers import ItemItem, Scorer
 from recbench.registry import MODELS, param
 
@@ -58,21 +66,10 @@ class LinearAutoencoders(Family):
         return float(train.shape[1]) ** 3
 
 
-class LinearAutoencoder(Model):
+class LinearAutoencoder(OfInverse):
     """A model that is one column scaling of C(p, λ')."""
 
     family: ClassVar[Family] = LinearAutoencoders()
-    reserves = True
-
-    @property
-    def dropout(self) -> float:
-        """The p of Γ = (p/q) diagMat(g) + λ' I."""
-        return float(getattr(self, "p", 0.0))
-
-    @property
-    def ridge(self) -> float:
-        """The λ' of Γ."""
-        return float(getattr(self, "l2", 0.0))
 
     def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
         """Return y, the scale of each column of C, and the diagonal of W."""
@@ -90,24 +87,13 @@ def zero_diagonal(inverse: Inverse, keep: float = 1.0) -> tuple[Vector, Vector]:
     return -1.0 / (keep * inverse.c), np.zeros_like(inverse.c)
 
 
-def _l2(default: float) -> Any:
-    return param(default, help="ridge penalty λ", low=0, log=True)
-
-
-def _p(default: float) -> Any:
-    return param(
-        default, help="dropout: probability that an input is hidden", low=0, high=1, open_high=True,
-        grid=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    )  # fmt: skip
-
-
 @MODELS.register("ease")
 @dataclass(frozen=True)
 class Ease(LinearAutoencoder):
     """Ridge regression of every item on all others, with a zero diagonal (EASE)."""
 
     cite = "Steck (2019), Embarrassingly Shallow Autoencoders for Sparse Data"
-    l2: float = _l2(100.0)
+    l2: float = ridge_param(100.0)
 
     def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
         """W_ij = -C_ij / c_j."""
@@ -134,8 +120,8 @@ class Dlae(LinearAutoencoder):
     """Denoising linear autoencoder: ridge regression on inputs with dropout, diagonal free."""
 
     cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
-    p: float = _p(0.3)
-    l2: float = _l2(100.0)
+    p: float = dropout_param(0.3)
+    l2: float = ridge_param(100.0)
 
     def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
         """W = C G = I - C Γ."""
@@ -148,8 +134,8 @@ class Edlae(LinearAutoencoder):
     """Emphasised denoising linear autoencoder: only dropped inputs are reconstructed."""
 
     cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
-    p: float = _p(0.5)
-    l2: float = _l2(10.0)
+    p: float = dropout_param(0.5)
+    l2: float = ridge_param(10.0)
 
     def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
         """W_ij = -C_ij / (q c_j)."""
@@ -162,7 +148,7 @@ class Rlae(LinearAutoencoder):
     """Ridge regression of every item on all, the diagonal of W at most ξ."""
 
     cite = "Moon et al. (2023), It's Enough: Relaxing Diagonal Constraints in Linear Autoencoders"
-    l2: float = _l2(100.0)
+    l2: float = ridge_param(100.0)
     xi: float = param(0.5, help="upper bound ξ on the diagonal of W", low=0, high=1,
                       grid=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))  # fmt: skip
 
@@ -177,7 +163,7 @@ class Rlae(LinearAutoencoder):
 class Rdlae(Rlae):
     """Denoising linear autoencoder with the diagonal of W at most ξ."""
 
-    p: float = _p(0.3)
+    p: float = dropout_param(0.3)
 
 
 @dataclass(frozen=True)
@@ -189,7 +175,7 @@ class _Decoupled(LinearAutoencoder):
     """
 
     cite = "Generalizing Linear Autoencoder Recommenders with Decoupled Expected Quadratic Loss"
-    p: float = _p(0.5)
+    p: float = dropout_param(0.5)
     a: float = param(1.0, help="weight of dropped entries (only b/a matters)", low=0, open_low=True)
     b: float = param(0.5, help="weight of kept entries, relative to a", low=0,
                      grid=(0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0))  # fmt: skip
@@ -245,10 +231,8 @@ class _Penalised(_Decoupled):
     def __post_init__(self) -> None:
         """Fill in the default penalty and refuse two."""
         super().__post_init__()
-        if self.l2 is not None and self.l2_effective is not None:
-            raise UsageError(f"{self.name}: give 'l2' or 'l2-effective', not both")
-        if self.l2 is None and self.l2_effective is None:
-            object.__setattr__(self, "l2_effective", 10.0)
+        effective = effective_penalty(self.name, self.l2, self.l2_effective, 10.0)
+        object.__setattr__(self, "l2_effective", effective)
 
     @property
     def ridge(self) -> float:

@@ -21,11 +21,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.errors import RecbenchError, UsageError
+from recbench.errors import RecbenchError
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
 from recbench.models.base import Context, Family, Fit, Model
-from recbench.models.inverse import invert
+from recbench.models.inverse import (
+    OfInverse,
+    dropout_param,
+    effective_penalty,
+    invert,
+    ridge_param,
+)
 from recbench.models.scorers import Scorer
 from recbench.models.subspace import FEWER, LowRank, Subspace, rank_param
 from recbench.registry import MODELS, param
@@ -120,23 +126,12 @@ def _project(system: System, kind: Kind, k: int) -> Subspace:
     return Subspace(target.times(directions), directions, system.ctx.dtype)
 
 
-class LowRankAutoencoder(Model):
+class LowRankAutoencoder(OfInverse):
     """A model that is a full linear autoencoder on its best k directions."""
 
     family: ClassVar[Family] = LowRankAutoencoders()
-    reserves = True
     kind: ClassVar[Kind]
     k: int
-
-    @property
-    def dropout(self) -> float:
-        """The p of Γ = (p/q) diagMat(g) + λ' I."""
-        return float(getattr(self, "p", 0.0))
-
-    @property
-    def ridge(self) -> float:
-        """The λ' of Γ."""
-        return float(getattr(self, "l2", 0.0))
 
     @property
     def factor(self) -> float:
@@ -168,19 +163,6 @@ def _lowrank(model: Model) -> LowRankAutoencoder:
     """Narrow the type: the runner sends a family nothing but its own models."""
     assert isinstance(model, LowRankAutoencoder)
     return model
-
-
-def ridge_param(default: float | None) -> Any:
-    """The ridge penalty."""
-    return param(default, help="ridge penalty λ", low=0, log=True)
-
-
-def dropout_param(default: float) -> Any:
-    """The dropout of the inputs."""
-    return param(
-        default, help="dropout: probability that an input is hidden", low=0, high=1, open_high=True,
-        grid=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    )  # fmt: skip
 
 
 @MODELS.register("lr-dlae")
@@ -236,10 +218,8 @@ class DeqlLowRank(LowRankAutoencoder):
     def __post_init__(self) -> None:
         """Fill in the default penalty and refuse two."""
         super().__post_init__()
-        if self.l2 is not None and self.l2_effective is not None:
-            raise UsageError(f"{self.name}: give 'l2' or 'l2-effective', not both")
-        if self.l2 is None and self.l2_effective is None:
-            object.__setattr__(self, "l2_effective", 100.0)
+        effective = effective_penalty(self.name, self.l2, self.l2_effective, 100.0)
+        object.__setattr__(self, "l2_effective", effective)
 
     @property
     def ridge(self) -> float:

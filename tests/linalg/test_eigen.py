@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -16,11 +15,7 @@ from recbench.linalg.thin import GramProduct, Thin
 N = 400
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On a busy machine the barriers inside BLAS cost more than these small sums."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def slow_decay(n: int) -> np.ndarray:

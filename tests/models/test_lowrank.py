@@ -1,6 +1,6 @@
 """Low-rank autoencoders against brute force: dense matrices, singular values, an optimiser."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -32,11 +32,7 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Value and slope at W."""
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On a busy machine the barriers inside BLAS cost more than these small sums."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def fitted(*models: Model, train: sparse.csr_array = TRAIN, dtype=np.float64) -> list:

@@ -1,6 +1,6 @@
 """Every spectral model against the objective it says it minimises, and a numerical optimiser."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -37,11 +37,7 @@ EVERY = [RegularizedPca, MfDropout, Vlae, Wlae, Lrr, LrrWeighted, MfSorted]
 Objective = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On a busy machine the barriers inside BLAS cost more than these small sums."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def fitted(*models: spectral.Shrinkage, train: sparse.csr_array = TRAIN) -> list:
