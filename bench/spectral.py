@@ -7,8 +7,9 @@
 
 The matrix is the training part of Gowalla on its items with 20 interactions or more, 29,851 x
 13,701. A peer runs as it comes and its residual is measured: the largest ‖RᵀR v - σ² v‖ over its
-pairs, relative to σ_1². recbench then runs to that residual or better on the same matrix. Ratios
-are of seconds on the wall and of processor seconds, which other work on the machine touches less.
+pairs, relative to σ_1². recbench then runs to that residual or better on the same matrix, in
+float32 where that suffices; so scikit-learn also gets the matrix in float32. Ratios are of seconds
+on the wall and of processor seconds, which other work on the machine touches less.
 
 --sweep fits 5 models x 20 ranks x 10 penalties together, and the largest rank of one of them
 alone; then it ranks 1,000 users by all of them, by the 20 ranks of one, and by its largest alone.
@@ -82,20 +83,27 @@ def with_randomized(matrix: sparse.csr_array, k: int) -> Pairs:
     return sigma, right.T
 
 
+def with_randomized_single(matrix: sparse.csr_array, k: int) -> Pairs:
+    sigma, right = with_randomized(matrix.astype(np.float32), k)
+    return sigma.astype(np.float64), right.astype(np.float64)
+
+
 def with_recbench(matrix: sparse.csr_array, k: int, tolerance: float) -> Pairs:
-    pairs = eigen.leading(GramProduct(matrix), matrix.shape[1], k, tolerance=tolerance)
+    operator = GramProduct(matrix, eigen.precision(tolerance))
+    pairs = eigen.leading(operator, matrix.shape[1], k, tolerance=tolerance)
     return np.sqrt(pairs.values), pairs.vectors
 
 
 PEERS: dict[str, Callable[[sparse.csr_array, int], Pairs]] = {
     "randomized": with_randomized,
+    "randomized-float32": with_randomized_single,
     "svds": with_svds,
 }
 
 
 def residual(matrix: sparse.csr_array, pairs: Pairs) -> float:
     sigma, right = pairs
-    missed = matrix.T @ (matrix @ right) - right * sigma**2
+    missed = matrix.T @ (matrix @ right.astype(np.float64)) - right * sigma**2
     return float(np.linalg.norm(missed, axis=0).max() / sigma.max() ** 2)
 
 
@@ -105,7 +113,7 @@ def race(matrix: sparse.csr_array, k: int, name: str) -> None:
     reached = residual(matrix, pairs)
     ours, found = timed(lambda: with_recbench(matrix, k, max(reached, ROUNDING)))
     print(
-        f"rank {k:5}  {name:11} {theirs} to {reached:.0e}   recbench {ours} "
+        f"rank {k:5}  {name:18} {theirs} to {reached:.0e}   recbench {ours} "
         f"to {residual(matrix, found):.0e}   {theirs.over(ours)}",
         flush=True,
     )
@@ -170,7 +178,10 @@ def main() -> None:
     given = parser.parse_args()
     matrix = sparse.csr_array(matrix_from(given.debian)).astype(np.float64)
     print(f"{matrix.shape[0]:,} users, {matrix.shape[1]:,} items, {matrix.nnz:,} interactions")
-    with_recbench(matrix, 8, 1e-2)  # compiles
+    with_recbench(matrix, 8, 1e-2)  # compiles both precisions
+    with_recbench(matrix, 8, eigen.TOLERANCE)
+    for name in given.peers:
+        PEERS[name](matrix, 8)  # imports, too
     for k in given.ranks:
         for name in given.peers:
             race(matrix, k, name)

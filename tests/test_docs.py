@@ -73,10 +73,17 @@ def test_the_tutorial_runs_from_top_to_bottom(folder):
 
 
 def test_the_readme_prints_what_the_command_prints(recbench):
-    """The numbers shown are those of the committed code; times differ."""
+    """The numbers shown are those of the committed code; times differ.
+
+    So may a last digit: in float32 near ties fall one way or the other on different processors.
+    """
     shown = blocks(ROOT / "README.md", "text")[0]
     result = recbench("run", "--model", "deql-l2", "--grid", "b=0.1:2.0", "--format", "md")
+    printed = [_numbers(line) for line in result.stdout.splitlines()]
     for line in shown.splitlines():
-        numbers = re.findall(r"0\.\d{4}", line)
-        if numbers:
-            assert " | ".join(numbers) in result.stdout.replace("**", ""), line
+        if numbers := _numbers(line):
+            assert any(other == pytest.approx(numbers, abs=1.1e-4) for other in printed), line
+
+
+def _numbers(line: str) -> list[float]:
+    return [float(number) for number in re.findall(r"0\.\d{4}", line)]

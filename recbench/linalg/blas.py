@@ -11,8 +11,9 @@ taken away by another program delays one small task, not every barrier inside BL
 
 import ctypes
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -34,13 +35,13 @@ def add_product(c: Matrix, a: Matrix, b: Matrix, factor: float) -> None:
         a, b, c = b.T, a.T, c.T  # C in rows is Cᵀ in columns, which is all that BLAS knows
     (m, n), k = c.shape, a.shape[1]
     (flag_a, step_a), (flag_b, step_b), (_, step_c) = _layout(a), _layout(b), _layout(c)
-    _call("gemm", flag_a, flag_b, m, n, k, factor, a, step_a, b, step_b, 1.0, c, step_c)
+    call("gemm", flag_a, flag_b, m, n, k, factor, a, step_a, b, step_b, 1.0, c, step_c)
 
 
 def add_square(c: Matrix, a: Matrix, factor: float) -> None:
     """C += factor · A Aᵀ in the lower triangle of a square stored by rows."""
     (n, k), (flag, step) = a.shape, _layout(a)
-    _call("syrk", "U", flag, n, k, factor, a, step, 1.0, c, n)
+    call("syrk", "U", flag, n, k, factor, a, step, 1.0, c, n)
 
 
 def times_triangle(b: Matrix, m: Matrix, factor: float, *, transposed: bool) -> None:
@@ -53,22 +54,22 @@ def times_triangle(b: Matrix, m: Matrix, factor: float, *, transposed: bool) -> 
     side, columns = ("R", b) if flag == "N" else ("L", b.T)
     plain = transposed == (side == "R")
     sides = (side, "U", "N" if plain else "T", "N")
-    _call("trmm", *sides, *columns.shape, factor, m, len(m), b, step)
+    call("trmm", *sides, *columns.shape, factor, m, len(m), b, step)
 
 
 def inverse_factor(a: Matrix) -> None:
     """A = M, where A⁻¹ = MᵀM: the lower triangle of a square stored by rows is replaced."""
     status = ctypes.c_int()
-    _call("potrf", "U", len(a), a, len(a), status)
+    call("potrf", "U", len(a), a, len(a), status)
     # OpenBLAS reports a negative pivot, but lets infinity and NaN pass.
     if status.value or not np.isfinite(a.diagonal()).all():
         raise NotPositive
-    _call("trtri", "U", "N", len(a), a, len(a), status)
+    call("trtri", "U", "N", len(a), a, len(a), status)
 
 
 def square_factor(m: Matrix) -> None:
     """M = MᵀM in the lower triangle of a square stored by rows."""
-    _call("lauum", "U", len(m), m, len(m), ctypes.c_int())
+    call("lauum", "U", len(m), m, len(m), ctypes.c_int())
 
 
 def mirror(square: Matrix, block: int = 256) -> None:
@@ -94,7 +95,7 @@ def _layout(a: Matrix) -> tuple[str, int]:
     raise ValueError("BLAS runs here on arrays whose rows or columns are contiguous")
 
 
-def _call(name: str, *arguments: object) -> None:
+def call(name: str, *arguments: object) -> None:
     """Run a routine of the precision of its array arguments, every argument by reference."""
     dtype = next(a.dtype for a in arguments if isinstance(a, np.ndarray))
     real = ctypes.c_float if dtype == np.float32 else ctypes.c_double
@@ -110,7 +111,7 @@ def _call(name: str, *arguments: object) -> None:
             return ctypes.byref(ctypes.c_int(argument))
         if isinstance(argument, float):
             return ctypes.byref(real(argument))
-        assert isinstance(argument, ctypes.c_int), argument
+        assert isinstance(argument, ctypes.c_int | ctypes.Array), argument
         return ctypes.byref(argument)
 
     _routine(("s" if dtype == np.float32 else "d") + name)(*map(reference, arguments))
@@ -135,15 +136,27 @@ def _routine(name: str) -> Callable[..., None]:
 
 @contextmanager
 def workers() -> Iterator[Executor]:
-    """A pool of as many threads as BLAS may use, while BLAS itself uses one in each."""
+    """A pool of as many threads as BLAS may use, while BLAS itself uses one in each.
+
+    Asked for again by the thread that has it, it is the same pool.
+    """
+    if hasattr(_mine, "pool"):
+        yield _mine.pool
+        return
     controller = _loaded()
     threads = max((library.num_threads for library in controller.lib_controllers), default=1)
-    pool = ThreadPoolExecutor(min(threads, os.cpu_count() or 1))
+    _mine.pool = ThreadPoolExecutor(min(threads, os.cpu_count() or 1))
     try:
         with controller.limit(limits=1):
-            yield pool
+            yield _mine.pool
     finally:
+        pool = _mine.pool
+        del _mine.pool
         pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, only what already runs
+
+
+_mine = threading.local()
+"""The pool that each thread has, if any."""
 
 
 @cache
@@ -158,8 +171,15 @@ def run_all(
     pool: Executor, task: Callable[..., None], items: Iterable[tuple[Any, ...]]
 ) -> Iterator[None]:
     """Run a task on every item, in any order; yield as each one ends."""
-    for future in as_completed([pool.submit(task, *item) for item in items]):
-        yield future.result()
+    futures = [pool.submit(task, *item) for item in items]
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    except BaseException:  # the pool may be used again: leave nothing behind in it
+        for future in futures:
+            future.cancel()
+        wait(futures)
+        raise
 
 
 def finish(pool: Executor, task: Callable[..., None], items: Iterable[tuple[Any, ...]]) -> None:

@@ -8,11 +8,13 @@ eigenpairs (θ, s) of the small matrix QᵀAQ give θ and Q s with
     ‖A Q s - θ Q s‖ = ‖Y s_last‖,    Y = A X - Q Qᵀ A X for the last block X of Q,
 
 which is computed, not estimated. When the basis is full, its best directions are kept and Y
-extends them. All is done in float64. A pair is found when that residual is below `tolerance` times
-the largest eigenvalue; that makes it an exact pair of a matrix as close to A as that.
+extends them. A pair is found when that residual is below `tolerance` times the largest eigenvalue;
+that makes it an exact pair of a matrix as close to A as that. Tolerances far above the rounding
+errors of float32 are met in float32, all others in float64.
 
-A block of b starting vectors finds at most b copies of one eigenvalue. So what was found is taken
-out at the end, and a fresh random block looks for anything larger left behind.
+A block of b starting vectors finds at most b copies of one eigenvalue, and small residuals do not
+say that no larger eigenvalue is missing. So a fresh random block is sent through A beside what was
+found; what it finds above that extends the basis, and the search goes on.
 
 Products are made by `tall`, so results do not depend on the number of threads.
 """
@@ -24,10 +26,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, tall
+from recbench.linalg.eigh import eigh
 
 Matrix = npt.NDArray[np.floating[Any]]
 Vector = npt.NDArray[np.float64]
@@ -36,6 +38,8 @@ Operator = Callable[[Matrix], Matrix]
 Progress = Callable[[int, int], None]
 
 TOLERANCE = 1e-8
+SINGLE = 1e-4
+"""From this tolerance on float32 is enough: the errors it adds are a hundredth of that."""
 CYCLES = 30
 """Restarts before giving up; two or three are usual."""
 COLUMNS = 256
@@ -49,7 +53,6 @@ SHARE = 0.6
 PROBE = 8
 """Vectors in a fresh block that looks for overlooked eigenvalues, and blocks that follow it."""
 FEWER = "ask for fewer"
-EPS = float(np.finfo(np.float64).eps)
 
 
 class NotConverged(RecbenchError):
@@ -74,9 +77,14 @@ def silent(done: int, total: int) -> None:
     """Report progress to nobody."""
 
 
+def precision(tolerance: float) -> type[np.floating[Any]]:
+    """The arithmetic that a tolerance asks for; an operator of the same is all that is needed."""
+    return np.float32 if tolerance >= SINGLE else np.float64
+
+
 def block_size(k: int) -> int:
     """Vectors multiplied at a time: more are faster each, but more are needed then."""
-    return int(np.clip(np.sqrt(k), 8, 128))
+    return 8 * int(np.clip(round(0.175 * float(np.sqrt(k))), 1, 16))  # whole registers
 
 
 def basis_size(n: int, k: int) -> int:
@@ -111,23 +119,26 @@ def leading(
     """The k largest eigenpairs of the n x n matrix that `apply` multiplies with.
 
     Where that is the faster way, the matrix is made from its products and decomposed in full.
-    `start` are leading pairs that are known already. Pairs that cannot be found are an error that
-    ends in `advice`.
+    `start` are leading pairs that are known already, to this tolerance. Pairs that cannot be found
+    are an error that ends in `advice`.
     """
     k = min(k, n)
     if in_full(n, k):
         pairs = decompose(_whole(apply, n, progress), k)
         progress(n, n)
         return pairs
-    krylov = _Krylov(apply, n, basis_size(n, k), np.random.default_rng(seed), tolerance, progress)
-    return krylov.find(k, start, advice)
+    rng = np.random.default_rng(seed)
+    with blas.workers() as pool:
+        krylov = _Krylov(pool, apply, n, basis_size(n, k), rng, tolerance, progress)
+        return krylov.find(k, start, advice)
 
 
 def decompose(matrix: Matrix, k: int) -> Eigenpairs:
     """The k largest eigenpairs from all of a symmetric matrix, which may be overwritten."""
-    with blas.workers():
-        values, vectors = _eigh(np.asarray(matrix, np.float64), k)
-    return Eigenpairs(values, _signed(vectors))
+    whole = np.require(matrix, np.float64, ["C", "W"])
+    with blas.workers() as pool:
+        values, vectors = eigh(pool, whole, min(k, len(whole)))
+    return Eigenpairs(np.asarray(values, np.float64), _signed(np.ascontiguousarray(vectors)))
 
 
 def _whole(apply: Operator, n: int, progress: Progress) -> Matrix:
@@ -146,15 +157,6 @@ def _finite(image: Matrix) -> Matrix:
     return image
 
 
-def _eigh(matrix: Matrix, k: int) -> tuple[Vector, Matrix]:
-    """The k largest eigenpairs by LAPACK, descending."""
-    # Asking LAPACK for all pairs (divide and conquer) is faster than asking for a half. It reads
-    # columns: rows would be copied.
-    columns = matrix if matrix.flags.f_contiguous else matrix.T
-    values, vectors = scipy.linalg.eigh(columns, driver="evd", check_finite=False, overwrite_a=True)
-    return values[: -k - 1 : -1], np.ascontiguousarray(vectors[:, : -k - 1 : -1])
-
-
 def _signed(vectors: Matrix) -> Matrix:
     """Make the first of the largest entries of each column positive, in place."""
     for start in range(0, vectors.shape[1], FEW):
@@ -170,13 +172,16 @@ class _Krylov:
     """A basis of orthonormal columns and what A does inside its span."""
 
     def __init__(
-        self, apply: Operator, n: int, room: int, rng: np.random.Generator,
+        self, pool: Executor, apply: Operator, n: int, room: int, rng: np.random.Generator,
         tolerance: float, progress: Progress,
     ) -> None:  # fmt: skip
-        self.apply, self.n, self.rng = apply, n, rng
+        self.pool, self.apply, self.n, self.rng = pool, apply, n, rng
         self.tolerance, self.progress = tolerance, progress
-        self.basis = np.zeros((n, room))
-        self.inside = np.zeros((room, room))
+        self.dtype = precision(tolerance)
+        self.noise = 100 * float(np.finfo(self.dtype).eps)
+        """What is this small beside what it was computed from may be rounding errors."""
+        self.basis = np.zeros((n, room), self.dtype)
+        self.inside = np.zeros((room, room), self.dtype)
         """QᵀAQ."""
         self.largest = 0.0
         """Of its entries, in size."""
@@ -194,31 +199,36 @@ class _Krylov:
         for _ in range(CYCLES):
             rest = self._extend(block, room)
             values, turns, errors = self._pairs(rest, k + (room - k) // 3)
-            residual = errors[:k].max() / max(values[0], np.finfo(float).tiny)
-            if residual > self.tolerance:
-                self._turn(values, turns)
-                block = self._new_block(rest, values[0])
-                self.expected += room - self.held
-                continue
-            self._turn(values[:k], turns[:, :k])
-            vectors = self.basis[:, :k].copy()
-            more = self._overlooked(values)
-            if more is None:
-                self.progress(self.applied, self.applied)
-                return Eigenpairs(values[:k], _signed(vectors), residual)
-            block = self._new_block(more, values[0])
+            residual = float(errors[:k].max() / max(values[0], np.finfo(float).tiny))
+            self._turn(values, turns)
+            if residual <= self.tolerance:
+                found = self.basis[:, :k].copy()
+                more = self._overlooked(found, values[k - 1] + self.tolerance * values[0])
+                if not more.size:
+                    self.progress(self.applied, self.applied)
+                    return Eigenpairs(values[:k], _signed(found), residual)
+                rest = np.hstack([rest, float(values[0]) * more])
+            block = self._new_block(rest, values[0])
+            self.expected += room - self.held
         raise NotConverged(
             f"the {k:,} largest eigenvalues of {self.n:,} were found to {residual:.0e}, not "
             f"{self.tolerance:.0e}, of the largest; {advice}"
         )
 
-    def _overlooked(self, values: Vector) -> Matrix | None:
-        """Look for eigenvalues above those held; return what extends the basis if there are any."""
-        k = self.held
-        block = self._new_block(self._random(PROBE), 0.0)
-        rest = self._extend(block, k + PROBE * PROBE)
-        left = scipy.linalg.eigvalsh(self.inside[k : self.held, k : self.held])[-1]
-        return rest if left > values[k - 1] + self.tolerance * values[0] else None
+    def _overlooked(self, found: Matrix, limit: float) -> Matrix:
+        """Look beside what was found for eigenvalues above a limit; return directions to them."""
+
+        def beside(block: Matrix) -> Matrix:
+            return block - tall.times(self.pool, found, tall.inner(self.pool, found, block))
+
+        look = _Krylov(
+            self.pool, lambda block: beside(np.asarray(self.apply(block), self.dtype)),
+            self.n, PROBE * PROBE, self.rng, self.tolerance, silent,
+        )  # fmt: skip
+        block = look._new_block(beside(look._random(PROBE)), 0.0)
+        values, turns, _ = look._pairs(look._extend(block, PROBE * PROBE), PROBE)
+        look._turn(values, turns)
+        return look.basis[:, : np.count_nonzero(values > limit)]
 
     def _hold(self, values: Vector, vectors: Matrix) -> None:
         """Start from pairs that are known."""
@@ -230,16 +240,14 @@ class _Krylov:
         """Eigenvalues inside the span, their directions in the basis, and their residuals."""
         b = rest.shape[1]
         count = min(count, self.held)
-        with blas.workers():
-            values, turns = _eigh(self.inside[: self.held, : self.held].copy(), count)
-            factor = np.linalg.qr(rest, mode="r")
-            errors = np.linalg.norm(factor @ turns[self.held - b :], axis=0)
-        return values, turns, errors
+        values, turns = eigh(self.pool, self.inside[: self.held, : self.held].copy(), count)
+        factor = np.linalg.qr(rest, mode="r")
+        errors = np.linalg.norm(factor @ turns[self.held - b :], axis=0)
+        return np.asarray(values, np.float64), turns, np.asarray(errors, np.float64)
 
     def _new_block(self, block: Matrix, scale: float) -> Matrix:
-        with blas.workers() as pool:
-            self._take_out(block, pool)
-            return self._orthonormal(block, scale, pool)
+        self._take_out(block)
+        return self._orthonormal(block, scale)
 
     def _turn(self, values: Vector, turns: Matrix) -> None:
         """Keep the directions `turns` of the basis, on which A is diagonal."""
@@ -248,8 +256,7 @@ class _Krylov:
         def turn(rows: slice) -> None:
             self.basis[rows, :kept] = self.basis[rows, :held] @ turns
 
-        with blas.workers() as pool:
-            tall.by_pieces(pool, self.n, turn)
+        tall.by_pieces(self.pool, self.n, turn)
         self.inside[...] = 0.0
         np.fill_diagonal(self.inside[:kept, :kept], values)
         self.held, self.fresh = kept, True
@@ -257,17 +264,16 @@ class _Krylov:
     def _extend(self, block: Matrix, room: int) -> Matrix:
         """Extend the basis by a block and what A makes of it, until it is full; return the rest."""
         while True:
-            image = _finite(np.array(self.apply(block), np.float64))
+            image = _finite(np.array(self.apply(block), self.dtype))
             self.applied += block.shape[1]
             self.expected = max(self.expected, self.applied + 1)  # done when it is found
             self.progress(self.applied, self.expected)
-            with blas.workers() as pool:
-                self._add(block, image, pool)
-                if self.held + block.shape[1] > room:
-                    return image
-                block = self._orthonormal(image, self.largest, pool)
+            self._add(block, image)
+            if self.held + block.shape[1] > room:
+                return image
+            block = self._orthonormal(image, self.largest)
 
-    def _add(self, block: Matrix, image: Matrix, pool: Executor) -> None:
+    def _add(self, block: Matrix, image: Matrix) -> None:
         """Add orthonormal columns X to the basis; leave of A X what is outside the span."""
         before, self.held = self.held, self.held + block.shape[1]
         new = slice(before, self.held)
@@ -275,41 +281,42 @@ class _Krylov:
         # All of A X inside the span lies in the last two blocks, but for rounding errors, which
         # the second pass removes.
         first = 0 if self.fresh else before - block.shape[1]
-        inside = np.zeros((self.held, block.shape[1]))
-        inside[first:] = self._take_out(image, pool, first)
-        inside += self._take_out(image, pool)
+        inside = np.zeros((self.held, block.shape[1]), self.dtype)
+        inside[first:] = self._take_out(image, first)
+        inside += self._take_out(image)
         self.inside[: self.held, new] = inside
         self.inside[new, : self.held] = inside.T
         self.inside[new, new] = (inside[new] + inside[new].T) / 2
         self.largest = max(self.largest, float(np.abs(inside).max()))
         self.fresh = False
 
-    def _take_out(self, block: Matrix, pool: Executor, first: int = 0) -> Matrix:
+    def _take_out(self, block: Matrix, first: int = 0) -> Matrix:
         """Subtract from a block its part in the span of the basis; return the coefficients."""
         basis = self.basis[:, first : self.held]
-        inside = tall.inner(pool, basis, block)
+        inside = tall.inner(self.pool, basis, block)
 
         def subtract(rows: slice) -> None:
             block[rows] -= basis[rows] @ inside
 
-        tall.by_pieces(pool, self.n, subtract)
+        tall.by_pieces(self.pool, self.n, subtract)
         return inside
 
-    def _orthonormal(self, block: Matrix, scale: float, pool: Executor) -> Matrix:
+    def _orthonormal(self, block: Matrix, scale: float) -> Matrix:
         """Make a block orthonormal and orthogonal to the basis; random where nothing is left.
 
         `scale` is the size that the block had before its part in the basis was subtracted.
         """
-        strong = min(0.5, 100 * EPS / self.tolerance)
+        strong, lost = min(0.5, self.noise / self.tolerance), self.noise * scale
         while True:
-            block, factor = np.linalg.qr(block)
+            block, factor = tall.orthonormal(self.pool, block)
             size = np.abs(factor.diagonal())
-            if (size > strong * scale).all():
+            weak = size <= lost
+            if not weak.any() and (size > strong * np.linalg.norm(factor, axis=0)).all():
                 return block
-            lost = size <= 100 * EPS * scale
-            block[:, lost] = self._random(int(lost.sum()))
-            self._take_out(block, pool)
-            strong, scale = 0.5, 1.0
+            block[:, weak] = self._random(int(weak.sum()))
+            self._take_out(block)
+            strong, lost = 0.5, 0.0
 
     def _random(self, size: int) -> Matrix:
-        return np.asarray(self.rng.standard_normal((self.n, size)) / np.sqrt(self.n))
+        block = self.rng.standard_normal((self.n, size)) / np.sqrt(self.n)
+        return np.asarray(block, self.dtype)
