@@ -12,12 +12,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.linalg import blas
+from recbench.linalg import blas, tall
 
 Matrix = npt.NDArray[np.floating[Any]]
 
 PANEL = 128
 """Columns multiplied at a time: rows of this length are read at full speed and stay in a cache."""
+STRIPE = 256
+"""Bytes of a row, where rows of the product are read and written as well."""
+SHARES = 4
+"""Parts of a sum: a fixed number, because its last bits depend on it."""
 
 
 class Thin:
@@ -31,7 +35,7 @@ class Thin:
             np.require(rows.indices, np.int32, ["C", "A", "W"]),
             np.require(rows.data, dtype, ["C", "A", "W"]),
         )
-        self.shares = _fair(self.entries[0])
+        self.shares = _fair(self.entries[0], 4 * (os.cpu_count() or 1))
 
     def __matmul__(self, right: Matrix) -> Matrix:
         """The product with a dense matrix, in the precision of this one."""
@@ -42,8 +46,7 @@ class Thin:
         """The same, by threads that are there already."""
         from recbench.linalg.topk_kernel import multiply  # brings numba
 
-        if right.shape[0] != self.shape[1]:
-            raise ValueError(f"{self.shape} and {right.shape} do not fit together")
+        self.fits(right)
         out = np.empty((self.shape[0], right.shape[1]), self.entries[2].dtype)
         for start in range(0, right.shape[1], PANEL):
             columns = slice(start, start + PANEL)
@@ -52,22 +55,55 @@ class Thin:
             blas.finish(pool, multiply, work)
         return out
 
+    def fits(self, right: Matrix) -> None:
+        """Refuse what cannot be multiplied."""
+        if right.shape[0] != self.shape[1]:
+            raise ValueError(f"{self.shape} and {right.shape} do not fit together")
+
 
 class GramProduct:
-    """RᵀR of a sparse R as an operator: it is applied without being computed."""
+    """RᵀR of a sparse R as an operator: it is applied without being computed.
+
+    R z would be written by every thread and read by all, which takes longer than the sums do. So a
+    row of R is used for both products while it is at hand, each thread adds up its own rows, and
+    the parts are added at the end.
+    """
 
     def __init__(self, matrix: sparse.csr_array, dtype: npt.DTypeLike = np.float64) -> None:
-        self.right, self.left = Thin(matrix, dtype), Thin(matrix.T, dtype)
+        self.rows = Thin(matrix, dtype)
+        self.dtype, self.n = self.rows.entries[2].dtype, matrix.shape[1]
+        self.shares = _fair(self.rows.entries[0], SHARES)
+        self.width = STRIPE // self.dtype.itemsize
+        self.room = np.empty(len(self.shares) * self.n * self.width, self.dtype)
+        """For the parts of a stripe: fresh memory would be handed out page by page each time."""
 
     def __call__(self, z: Matrix) -> Matrix:
         """Rᵀ (R z)."""
+        self.rows.fits(z)
+        out = np.zeros(z.shape, self.dtype)
         with blas.workers() as pool:
-            return self.left.times(self.right.times(z, pool), pool)
+            for start in range(0, z.shape[1], self.width):
+                columns = slice(start, start + self.width)
+                self._write(out[:, columns], z[:, columns], pool)
+        return out
+
+    def _write(self, out: Matrix, stripe: Matrix, pool: Executor) -> None:
+        from recbench.linalg.topk_kernel import multiply_twice  # brings numba
+
+        entries, panel = self.rows.entries, np.require(stripe, self.dtype, ["C", "A", "W"])
+        parts = self.room[: len(self.shares) * panel.size].reshape(-1, *panel.shape)
+        work = zip(self.shares, parts, strict=True)
+        blas.finish(pool, multiply_twice, ((rows, *entries, panel, part) for rows, part in work))
+
+        def add(rows: slice) -> None:
+            out[rows] = parts[:, rows].sum(axis=0)
+
+        tall.by_pieces(pool, self.n, add)
 
 
-def _fair(starts: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Cut rows into shares of about equal work, a few for each core."""
+def _fair(starts: npt.NDArray[np.int64], count: int) -> list[tuple[int, int]]:
+    """Cut rows into at most so many shares, of about equal work."""
     cost = starts + np.arange(len(starts))  # writing a row costs about as much as adding an entry
-    goals = np.linspace(0, cost[-1], 4 * (os.cpu_count() or 1) + 1)
+    goals = np.linspace(0, cost[-1], count + 1)
     edges = np.unique(np.searchsorted(cost, goals)).tolist()
-    return [(a, b) for a, b in pairwise(edges) if a < b]
+    return list(pairwise(edges))

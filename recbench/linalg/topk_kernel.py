@@ -185,6 +185,27 @@ def multiply(
 
 
 @compiled
+def multiply_twice(
+    rows: tuple[int, int],
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    panel: Floats,
+    out: Floats,
+) -> None:
+    """Write RᵀR times a panel for a range R of the rows of a sparse matrix, each read once."""
+    out[:] = 0
+    total = np.empty(panel.shape[1], panel.dtype)
+    for row in range(rows[0], rows[1]):
+        a, b = starts[row], starts[row + 1]
+        _combine(columns[a:b], weights[a:b], panel, total)
+        for t in range(a, b):
+            weight, target = weights[t], out[columns[t]]
+            for j in range(len(total)):
+                target[j] += weight * total[j]
+
+
+@compiled
 def sort_lists(rows: tuple[int, int], lists: Lists) -> None:
     """Turn the heaps of a range of rows into lists, best first."""
     for s in range(len(lists.scores)):

@@ -109,7 +109,7 @@ class Alternation:
         system = _inner(self.u, self.image + self.weight[:, np.newaxis] * self.u)
         with blas.workers() as pool:
             solved = tall.times(pool, right, np.linalg.pinv(system, hermitian=True))
-            factor, _ = np.linalg.qr(solved)
+            factor, _ = tall.orthonormal(pool, solved)
         return factor
 
     def _solve_u(self, own: Vector, old_u: Matrix, old_v: Matrix) -> Matrix:

@@ -10,7 +10,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from recbench.linalg import eigen
-from recbench.linalg.thin import GramProduct, Thin
+from recbench.linalg.thin import GramProduct
 
 N = 800
 
@@ -186,23 +186,6 @@ def test_progress_never_falls_and_ends_where_it_says():
     done = [step for step, _ in steps]
     assert done == sorted(done)
     assert all(step <= total for step, total in steps)
-
-
-def test_gram_product_and_its_parts():
-    rng = np.random.default_rng(0)
-    matrix = sparse.random_array((50, 31), density=0.2, rng=rng).tocsr()
-    matrix.data[:] = rng.standard_normal(matrix.nnz)
-    dense, z = matrix.toarray(), rng.standard_normal((31, 300))
-    assert np.allclose(Thin(matrix, np.float64) @ z, dense @ z, atol=1e-12)
-    assert np.allclose(GramProduct(matrix)(z), dense.T @ (dense @ z), atol=1e-11)
-    single = Thin(matrix, np.float32) @ z
-    assert single.dtype == np.float32
-    assert np.allclose(single, dense @ z, atol=1e-4)
-
-
-def test_sides_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="do not fit"):
-        Thin(sparse.csr_array((4, 3)), np.float64) @ np.ones((4, 1))
 
 
 PEAK = """
