@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from recbench.errors import RecbenchError
 from recbench.linalg import blas
 
 Matrix = npt.NDArray[np.floating[Any]]
@@ -57,5 +58,5 @@ def _of_tridiagonal(diagonal: Matrix, beside: Matrix) -> Matrix:
         "stedc", "I", n, diagonal, beside, vectors, n, work, len(work), places, len(places), status
     )
     if status.value:
-        raise np.linalg.LinAlgError("eigenvalues of a tridiagonal matrix did not converge")
+        raise RecbenchError(f"LAPACK did not find the eigenvalues of a matrix of {n:,} rows")
     return vectors

@@ -75,8 +75,7 @@ def orthonormal(pool: Executor, block: Matrix) -> tuple[Matrix, Matrix]:
     """Q with orthonormal columns and an upper triangle R, where the block was Q R.
 
     R is the Cholesky factor of BᵀB, in float64, and Q = B R⁻¹. Done twice, that is as good as
-    reflections, and faster. Reflections are left for few columns and for those that
-    nearly depend on others.
+    reflections, and faster. Reflections are left for few columns and for nearly dependent ones.
     """
     once = _divided(pool, block) if block.shape[1] > NARROW else None
     twice = _divided(pool, once[0]) if once else None
