@@ -39,20 +39,16 @@ class Thin:
 
     def __matmul__(self, right: Matrix) -> Matrix:
         """The product with a dense matrix, in the precision of this one."""
-        with blas.workers() as pool:
-            return self.times(right, pool)
-
-    def times(self, right: Matrix, pool: Executor) -> Matrix:
-        """The same, by threads that are there already."""
         from recbench.linalg.topk_kernel import multiply  # brings numba
 
         self.fits(right)
         out = np.empty((self.shape[0], right.shape[1]), self.entries[2].dtype)
-        for start in range(0, right.shape[1], PANEL):
-            columns = slice(start, start + PANEL)
-            panel = np.require(right[:, columns], out.dtype, ["C", "A", "W"])
-            work = ((rows, *self.entries, panel, out[:, columns]) for rows in self.shares)
-            blas.finish(pool, multiply, work)
+        with blas.workers() as pool:
+            for start in range(0, right.shape[1], PANEL):
+                columns = slice(start, start + PANEL)
+                panel = np.require(right[:, columns], out.dtype, ["C", "A", "W"])
+                work = ((rows, *self.entries, panel, out[:, columns]) for rows in self.shares)
+                blas.finish(pool, multiply, work)
         return out
 
     def fits(self, right: Matrix) -> None:
@@ -80,7 +76,7 @@ class GramProduct:
     def __call__(self, z: Matrix) -> Matrix:
         """Rᵀ (R z)."""
         self.rows.fits(z)
-        out = np.zeros(z.shape, self.dtype)
+        out = np.empty(z.shape, self.dtype)
         with blas.workers() as pool:
             for start in range(0, z.shape[1], self.width):
                 columns = slice(start, start + self.width)
