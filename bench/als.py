@@ -102,8 +102,8 @@ class Run:
 
 
 def with_recbench(world: World, name: str, **settings: Any) -> Run:
-    from recbench.models import als_models
-    from recbench.models.base import Context
+    from recbench.models.context import Context
+    from recbench.models.factors import objectives as als_models
 
     run, before = Run(world), 0.0
 
@@ -190,7 +190,7 @@ def gowalla(source: Path) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
 
 def steam() -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
     """Made-up data; a tenth of the interactions are to be found."""
-    from recbench.synthetic import generate, parse
+    from recbench.data.synthetic import generate, parse
 
     data = generate(parse(STEAM))
     held, shape = np.random.default_rng(0).random(len(data)) < 0.1, data.matrix.shape
@@ -221,8 +221,8 @@ def measure(name: str, world: World) -> dict[str, float]:
 
 def memory(name: str, world: World) -> float:
     """How far memory grows over a fit of recbench, as a multiple of the factors and the matrix."""
-    from recbench.models.als_models import Ials
-    from recbench.models.base import Context
+    from recbench.models.context import Context
+    from recbench.models.factors.objectives import Ials
 
     model = Ials(factors=world.factors, iterations=3, solver=name)
     train, small = (sparse.csr_array(w.train) for w in (world, world.first(200)))
@@ -242,9 +242,9 @@ def status(name: str) -> int:
 
 def closed_form(world: World) -> dict[str, float]:
     """RG² at α = 0 by SVD, and by sweeps until the objective is as low to 1e-8."""
-    from recbench.models.als_models import Rg2
-    from recbench.models.base import Context
-    from recbench.models.rg2_svd import Rg2Svd
+    from recbench.models.context import Context
+    from recbench.models.factors.objectives import Rg2
+    from recbench.models.factors.rg2_svd import Rg2Svd
 
     # In float64: in float32 the objective itself is known to a few parts in 1e8 only.
     train, l2 = sparse.csr_array(world.train), 0.1

@@ -31,8 +31,8 @@ def fit_here(
     train: Any, point: Point, sweeps: list[int], seed: int, last: str
 ) -> Iterator[tuple[int, Any]]:
     """The `ials` of recbench, with as many half sweeps as irspack takes, or one more."""
-    from recbench.models.als_models import Ials
-    from recbench.models.base import Context
+    from recbench.models.context import Context
+    from recbench.models.factors.objectives import Ials
 
     # irspack begins with users and ends with items, which here is half a sweep more or less.
     full = [count - (last == "items") for count in sweeps]
@@ -83,8 +83,8 @@ def fit_with_irspack(folder: Path, words: dict[str, Any]) -> None:
 
 def measured(scorer: Any, train: Any, part: Any) -> Any:
     """Values of every user, by the evaluator of every recbench run."""
-    from recbench.evaluate import evaluate
-    from recbench.metrics import parse_metric
+    from recbench.evaluate.evaluate import evaluate
+    from recbench.evaluate.metrics import parse_metric
 
     return evaluate([scorer], part, train, [parse_metric(name) for name in METRICS])[0]
 
@@ -120,8 +120,8 @@ def grid_of(options: argparse.Namespace) -> Iterator[Point]:
 def compare(options: argparse.Namespace) -> None:
     from scipy.stats import wilcoxon
 
-    from recbench.datasets import Access, default_split, open_dataset
-    from recbench.search import split_from
+    from recbench.campaign.search.grammar import split_from
+    from recbench.data.open import Access, default_split, open_dataset
 
     split = split_from(default_split(options.dataset)).apply(
         open_dataset(options.dataset, Access())

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from recbench.compare import compare
-from recbench.paired import LEVEL, holm, permutation_p
+from recbench.report.compare import compare
+from recbench.report.stats import LEVEL, holm, permutation_p
 
 USERS = 500
 RESAMPLES = 2_000

@@ -160,10 +160,10 @@ def with_implicit(world: World, how: str) -> Run:
 
 
 def with_recbench(world: World, how: str) -> Run:
-    from recbench.evaluate import evaluate
-    from recbench.metrics import parse_metric
+    from recbench.evaluate.evaluate import evaluate
+    from recbench.evaluate.metrics import parse_metric
     from recbench.models.scorers import Factors, ItemItem, Scorer
-    from recbench.split import Part
+    from recbench.splits.types import Part
 
     history, target = sparse.csr_array(world.history), sparse.csr_array(world.target)
     users = np.arange(history.shape[0], dtype=np.int32)
@@ -254,8 +254,8 @@ def prepare(source: Path, folder: Path, at_least: int) -> None:
 
 def ease(train: sparse.csr_array, l2: float) -> dict[str, npt.NDArray[np.float32]]:
     """The weights, and the inverse and the scale of its columns that they are made of."""
-    from recbench.models.base import Context
-    from recbench.models.lae import Ease
+    from recbench.models.context import Context
+    from recbench.models.linear.lae import Ease
 
     scorer = Ease(l2=l2).fit(train, Context())
     inverse, scale = scorer.base.weights.panel(0, train.shape[1]), np.float32(scorer.scale)

@@ -21,12 +21,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "readers"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "data" / "readers"))
 
 import raw
 
+from recbench.data.readers.archive import Limits
 from recbench.errors import DataError
-from recbench.readers.archive import Limits
 
 LIMITS = Limits(max_bytes=1 << 28, max_line=1 << 20)
 SECONDS = 20
@@ -53,7 +53,7 @@ def memory(key: str) -> int:
 
 def read_once(sample: raw.Sample, paths: list[Path]) -> str:
     """Read in this process; say 'read', 'refused', or what else happened."""
-    read = importlib.import_module(f"recbench.readers.{sample.reader.replace('-', '_')}").read
+    read = importlib.import_module(f"recbench.data.readers.{sample.reader.replace('-', '_')}").read
     try:
         rows = read(paths, sample.options, LIMITS)
     except DataError as error:

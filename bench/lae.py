@@ -16,12 +16,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from recbench.data import PARTS, Dataset, load_embedded
-from recbench.metrics import parse_metric
-from recbench.models.base import Context
-from recbench.plan import Plan
-from recbench.search import models_from, split_from
-from recbench.work import Worker
+from recbench.campaign.plan import Plan
+from recbench.campaign.search.grammar import models_from, split_from
+from recbench.campaign.worker import Worker
+from recbench.data.dataset import Dataset, load_embedded
+from recbench.data.interactions import PARTS
+from recbench.evaluate.metrics import parse_metric
+from recbench.models.context import Context
 
 GOWALLA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gowalla"
 SHARED = "p=0.5,l2-effective=60"

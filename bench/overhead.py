@@ -26,19 +26,22 @@ from unittest import mock
 import numpy as np
 from scipy import sparse
 
-from recbench import work
-from recbench.data import load_embedded
-from recbench.metrics import parse_metric
-from recbench.models.base import Context, Model
-from recbench.models.lae import DeqlL2
+from recbench.campaign import worker as work
+from recbench.campaign.folder import Campaign
+from recbench.campaign.plan import Plan
+from recbench.campaign.row import Row
+from recbench.campaign.runner import Runner
+from recbench.campaign.worker import Worker
+from recbench.data.dataset import load_embedded
+from recbench.evaluate.metrics import parse_metric
+from recbench.models.base import Model
+from recbench.models.context import Context
+from recbench.models.linear.lae import DeqlL2
 from recbench.models.popularity import Constant
 from recbench.models.scorers import Scorer
-from recbench.plan import Plan
-from recbench.registry import MODELS, param
-from recbench.results import Campaign, Row
-from recbench.run import Runner
+from recbench.params import param
+from recbench.registry import MODELS
 from recbench.splits.strong import Strong
-from recbench.work import Worker
 
 METRICS = [parse_metric(name) for name in ("ndcg@100", "recall-capped@20", "recall-capped@50")]
 

@@ -32,7 +32,7 @@ def write_csv(path: Path, rows: int, shuffle: bool) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
-    from recbench.synthetic import Synthetic, generate
+    from recbench.data.synthetic import Synthetic, generate
 
     data = generate(Synthetic(users=rows // 144, items=26_744, interactions=rows))
     random = np.random.RandomState(0)
@@ -57,8 +57,9 @@ def run_read(path: Path) -> Counts:
 
 
 def run_recbench(path: Path) -> Counts:
-    from recbench.prepare import Filter, Recipe, prepare
-    from recbench.readers.delimited import read
+    from recbench.data.clean import prepare
+    from recbench.data.readers.delimited import read
+    from recbench.data.recipe import Filter, Recipe
 
     columns = {"user": "userId", "item": "movieId", "value": "rating", "time": "timestamp"}
     recipe = Recipe(positive=(">", ABOVE), filters=(Filter(CORE, CORE),))
@@ -111,7 +112,7 @@ def measure(name: str, path: Path) -> None:
     import polars as _polars  # noqa: F401 - nobody pays for imports inside the clock
     import pyarrow.csv as _csv  # noqa: F401
 
-    import recbench.readers.delimited as _reader  # noqa: F401
+    import recbench.data.readers.delimited as _reader  # noqa: F401
 
     start = time.perf_counter()
     counts = RUNS[name](path)

@@ -28,7 +28,7 @@ def measure(reader: str, paths: list[str], options: dict[str, Any]) -> dict[str,
         start, started = time.perf_counter(), time.process_time()
         table = csv.read_csv(paths[0])
     else:
-        read = importlib.import_module(f"recbench.readers.{reader.replace('-', '_')}").read
+        read = importlib.import_module(f"recbench.data.readers.{reader.replace('-', '_')}").read
         start, started = time.perf_counter(), time.process_time()
         table = read([Path(path) for path in paths], options).table
     seconds, busy = time.perf_counter() - start, time.process_time() - started

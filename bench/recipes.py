@@ -342,7 +342,7 @@ def write_catalogue(folder: Path, layout: Any, address: str) -> None:
 
 def fetch(folder: Path, layout: Any, path: Path) -> tuple[Any, float, float]:
     """What `recbench fetch` makes of a file; seconds; gigabytes of memory at the peak."""
-    from recbench.data import Dataset
+    from recbench.data.dataset import Dataset
 
     folder.mkdir()
     with served(path.parent) as address:

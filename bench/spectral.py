@@ -26,16 +26,16 @@ from lae import gowalla
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from recbench.data import load_embedded
-from recbench.evaluate import rank
+from recbench.data.dataset import load_embedded
+from recbench.evaluate.evaluate import rank
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
-from recbench.models import spectral
-from recbench.models.base import Context
+from recbench.models.context import Context
+from recbench.models.linear import spectral
 from recbench.models.scorers import Scorer
-from recbench.split import Part
 from recbench.splits.given import Given
 from recbench.splits.strong import Strong
+from recbench.splits.types import Part
 
 Floats = npt.NDArray[np.float64]
 Pairs = tuple[Floats, Floats]

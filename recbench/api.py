@@ -15,28 +15,29 @@ from pathlib import Path
 
 import pandas as pd
 
-from recbench.check import check as check_rows
-from recbench.check import run_known
-from recbench.check import view as check_view
-from recbench.compare import compare_sides, find, view
-from recbench.data import Dataset
-from recbench.datasets import Access, OwnFile, at_hand, default_split, open_dataset, open_file
+from recbench.campaign.executors import Parcel, Processes
+from recbench.campaign.folder import Campaign, default_folder, open_results
+from recbench.campaign.plan import Plan, default_metrics
+from recbench.campaign.runner import Runner
+from recbench.campaign.search.grammar import models_from, split_from
+from recbench.campaign.table import table
+from recbench.campaign.worker import Worker
+from recbench.data.dataset import Dataset
+from recbench.data.open import Access, OwnFile, at_hand, default_split, open_dataset, open_file
 from recbench.environment import usable_cores
 from recbench.errors import DataError
-from recbench.executors import Parcel, Processes
-from recbench.export import export as export_split
-from recbench.figures import write_figures
+from recbench.evaluate.metrics import parse_metric
 from recbench.files import atomic_path
-from recbench.metrics import parse_metric
-from recbench.models.base import Context
-from recbench.page import page
-from recbench.plan import Plan, default_metrics
-from recbench.published import load
-from recbench.ranks import Wanted, measured_part, rank_views
-from recbench.results import Campaign, default_folder, open_results, table
-from recbench.run import Runner
-from recbench.search import models_from, split_from
-from recbench.work import Worker
+from recbench.models.context import Context
+from recbench.published.check import check as check_rows
+from recbench.published.check import run_known
+from recbench.published.rows import load
+from recbench.report.compare import compare_sides, find, view
+from recbench.report.findings import view as check_view
+from recbench.report.html.figures import write_figures
+from recbench.report.html.page import page
+from recbench.report.ranking import Wanted, measured_part, rank_views
+from recbench.splits.export import export as export_split
 
 Source = str | Path | Dataset | OwnFile
 Grid = Mapping[str, str | Sequence[object]]

@@ -1,9 +1,11 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and the folder that recbench keeps its own in."""
 
 import contextlib
 import os
 import platform
 from pathlib import Path
+
+import platformdirs
 
 
 class atomic_path:  # noqa: N801 - used like a function
@@ -43,3 +45,12 @@ def _alive(pid: int) -> bool:
         except ProcessLookupError:
             return False
     return True
+
+
+def home_folder() -> Path:
+    """Where recbench keeps what it fetched and prepared."""
+    if os.environ.get("RECBENCH_HOME"):
+        return Path(os.environ["RECBENCH_HOME"]).expanduser()
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "recbench"
+    return platformdirs.user_cache_path("recbench", appauthor=False)

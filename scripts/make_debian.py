@@ -23,9 +23,11 @@ from typing import Any
 import click
 import pyarrow as pa
 
-from recbench.data import Dataset, Interactions
+from recbench.data.clean import prepare
+from recbench.data.dataset import Dataset
+from recbench.data.interactions import Interactions
+from recbench.data.recipe import Filter, Recipe
 from recbench.errors import DataError, RecbenchError, UsageError
-from recbench.prepare import Filter, Recipe, prepare
 
 RELATIONS = ("Depends", "Pre-Depends", "Recommends")
 FIELDS = ("Package", "Architecture", *RELATIONS)
@@ -34,7 +36,7 @@ SIDES = ("user", "item")
 NAME = re.compile(r"\s*([a-z0-9][a-z0-9+.-]*)")
 """A package name; what may follow it is `:any`, `(>= 1)`, `[amd64]`, `<!nocheck>` or `| other`."""
 
-OUTPUT = Path(__file__).resolve().parents[1] / "recbench" / "data_files" / "debian.parquet"
+OUTPUT = Path(__file__).resolve().parents[1] / "recbench" / "data" / "embedded" / "debian.parquet"
 
 
 def stanzas(text: str) -> Iterator[dict[str, str]]:

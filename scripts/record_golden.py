@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from recbench import api
-from recbench.published import folder
-from recbench.registry import format_value
-from recbench.results import Campaign, Row
-from recbench.search import models_from
+from recbench.campaign.folder import Campaign
+from recbench.campaign.row import Row
+from recbench.campaign.search.grammar import models_from
+from recbench.params import format_value
+from recbench.published.rows import folder
 
 DIGITS = 6
 NOTE = "golden: float64 run of this code"

@@ -13,9 +13,11 @@ import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from recbench.published import folder
-from recbench.registry import format_value
-from recbench.results import Campaign, Row, selected
+from recbench.campaign.folder import Campaign
+from recbench.campaign.row import Row
+from recbench.campaign.selection import selected
+from recbench.params import format_value
+from recbench.published.rows import folder
 
 Line = dict[str, str]
 

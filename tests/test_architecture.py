@@ -1,108 +1,73 @@
-"""Who may import whom."""
+"""Who may import whom, and that the rules notice what breaks them."""
 
-import ast
+import shutil
 from pathlib import Path
 
+import pytest
+
 import recbench
+from architecture import SOCKETS, cycles, forbidden, graph, modules, speakers
 
 PACKAGE = Path(recbench.__file__).parent
-LAYERS = [
-    {"errors"},
-    {"environment", "files"},
-    {"registry", "data", "linalg"},
-    {
-        "catalog",
-        "codes",
-        "fetch",
-        "transfer",
-        "stored",
-        "readers",
-        "prepare",
-        "recipes",
-        "synthetic",
-        "split",
-        "splits",
-    },
-    {"metrics", "models", "datasets"},
-    {"slices", "evaluate", "space", "search", "results", "traces", "contract", "doctor", "export"},
-    {"plan", "work", "executors", "mixing", "proposals", "run", "estimate"},
-    {"published"},
-    {"tables", "latex", "paired"},
-    {
-        "report",
-        "standings",
-        "ranks",
-        "compare",
-        "charts",
-        "landscapes",
-        "convergence",
-        "figures",
-        "page",
-    },
-    {"check", "junit", "tuning", "serving"},
-    {"api"},
-    {"cli"},
-]
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-EXACTLY = {
-    "tables": {"latex"},
-    "paired": set(),
-    "report": {"registry", "results", "tables"},
-    "standings": {"errors", "paired", "registry", "results"},
-    "ranks": {"errors", "report", "results", "standings", "tables"},
-    "compare": {"errors", "paired", "results", "tables"},
-}
 
 
-def imports(path: Path) -> set[str]:
-    """The rooms of the house that a module imports, at any depth of its code."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recbench."):
-            found.add(str(node.module).split(".")[1])
-    return found
+@pytest.fixture(scope="module")
+def arrows():
+    return graph(PACKAGE)
 
 
-def rooms() -> dict[str, set[str]]:
-    """What each room imports from others."""
-    found: dict[str, set[str]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if not room.startswith("__"):
-            found.setdefault(room, set()).update(imports(path) - {room})
-    return found
+def test_imports_go_to_rooms_that_come_before(arrows):
+    assert not list(forbidden(arrows))
 
 
-def test_every_room_has_its_place():
-    assert set(rooms()) == set(LEVEL)
-
-
-def test_imports_go_downwards_or_sideways():
-    wrong = [
-        f"{room} imports {other}"
-        for room, others in rooms().items()
-        for other in others
-        if LEVEL[other] > LEVEL[room]
-    ]
-    assert not wrong
-
-
-def test_reports_read_results_and_nothing_else():
-    for room, allowed in EXACTLY.items():
-        assert rooms()[room] <= allowed
-
-
-def test_linear_algebra_knows_nothing_of_recommenders():
-    assert rooms()["linalg"] <= {"errors", "linalg"}
+def test_no_modules_import_each_other(arrows):
+    assert not cycles(arrows)
 
 
 def test_only_one_module_opens_a_socket():
-    users = {
-        path.stem
-        for path in PACKAGE.rglob("*.py")
-        if any(
-            word in path.read_text(encoding="utf-8")
-            for word in ("import requests", "import socket", "urllib.request")
-        )
-    }
-    assert users <= {"fetch", "transfer"}
+    assert speakers(PACKAGE) <= SOCKETS
+
+
+def test_few_modules_stand_at_the_top():
+    assert sum("." not in name and name != "" for name in modules(PACKAGE) if _is_file(name)) <= 11
+
+
+def _is_file(name: str) -> bool:
+    return modules(PACKAGE)[name].name != "__init__.py"
+
+
+@pytest.mark.parametrize(
+    ("where", "line"),
+    [
+        ("linalg/gram.py", "from recbench.models import scorers"),
+        ("linalg/gram.py", "def late():\n    from recbench import api"),
+        ("splits/weak.py", "import recbench.models.scorers"),
+        ("registry.py", "from recbench.data.dataset import Dataset"),
+        ("campaign/plan.py", "from recbench.report.tables import View"),
+        ("cellar.py", "x = 1"),
+    ],
+    ids=["from a room", "from the package, in a function", "import", "ground", "up", "no place"],
+)
+def test_a_forbidden_import_is_noticed(tmp_path, where, line):
+    assert list(forbidden(graph(_with(tmp_path, where, line))))
+
+
+def test_a_cycle_is_noticed(tmp_path):
+    package = _with(
+        tmp_path, "splits/types.py", "def late():\n    from recbench.splits import weak"
+    )
+    assert any("splits.types" in cycle for cycle in cycles(graph(package)))
+
+
+def test_a_socket_elsewhere_is_noticed(tmp_path):
+    package = _with(tmp_path, "report/tables.py", "def late():\n    from socket import socket")
+    assert "report.tables" in speakers(package)
+
+
+def _with(folder: Path, where: str, line: str) -> Path:
+    """A copy of the package with a line more."""
+    package = folder / "recbench"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "*.parquet"))
+    with (package / where).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    return package

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recbench.contract import check_model
+from recbench.models.contract import check_model
 from recbench.registry import MODELS, load_plugin
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -2,17 +2,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from recbench.campaign.plan import trial_id
 from recbench.errors import UsageError
-from recbench.registry import (
-    Described,
-    Registry,
-    format_value,
-    load_plugin,
-    make,
-    param,
-    params_of,
-    trial_id,
-)
+from recbench.params import Described, format_value, make, param, params_of
+from recbench.registry import Registry, load_plugin
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from recbench.data import Dataset
-from recbench.results import Row
+from recbench.campaign.row import Row
+from recbench.data.dataset import Dataset
 
 MODEL = '''
 """Recommends what was bought least."""
@@ -18,7 +18,8 @@ import numpy as np
 from recbench.models.base import Model
 from recbench.models.popularity import Constant
 from recbench.models.scorers import Scorer
-from recbench.registry import MODELS, param
+from recbench.params import param
+from recbench.registry import MODELS
 
 
 @MODELS.register("rarity")
@@ -51,7 +52,8 @@ from dataclasses import dataclass
 from recbench.errors import Refused
 from recbench.models.base import Model
 from recbench.models.popularity import Popularity
-from recbench.registry import MODELS, param
+from recbench.params import param
+from recbench.registry import MODELS
 
 
 @MODELS.register("fragile")

@@ -14,8 +14,8 @@ from recbench.cli.run_options import FORMATS, PATH
 from recbench.errors import DataError, RecbenchError, unknown
 
 if TYPE_CHECKING:
-    from recbench.check import Finding
-    from recbench.published import Published
+    from recbench.published.check import Finding
+    from recbench.published.rows import Published
 
 
 @click.command()
@@ -54,11 +54,12 @@ def command(
     recbench check gowalla -m ease
     recbench check --search-missing --junit check.xml
     """
-    from recbench.check import check, regressions, run_known, view
-    from recbench.datasets import at_hand
+    from recbench.data.open import at_hand
     from recbench.environment import usable_cores
-    from recbench.models.base import Context
-    from recbench.tuning import search_unknown
+    from recbench.models.context import Context
+    from recbench.published.check import check, regressions, run_known
+    from recbench.published.found import search_unknown
+    from recbench.report.findings import view
 
     found = found or output / "found.csv"
     rows = _rows(found, datasets, model, paper)
@@ -83,8 +84,8 @@ def _rows(
     found: Path, datasets: Sequence[str], model: Sequence[str], paper: Sequence[str]
 ) -> "list[Published]":
     """The published rows that are asked for, with what was found for them before."""
-    from recbench.published import load
-    from recbench.tuning import read_found, with_found
+    from recbench.published.found import read_found, with_found
+    from recbench.published.rows import load
 
     rows = with_found(load(), read_found(found))
     for wanted, known in ((datasets, "our_dataset"), (model, "our_model"), (paper, "paper")):
@@ -97,7 +98,7 @@ def _rows(
 
 
 def _write_junit(findings: "Sequence[Finding]", path: Path) -> None:
-    from recbench.junit import junit
+    from recbench.published.junit import junit
 
     try:
         path.write_text(junit(findings), encoding="utf-8")
@@ -107,7 +108,7 @@ def _write_junit(findings: "Sequence[Finding]", path: Path) -> None:
 
 def _tell_github(made: Any, findings: "Sequence[Finding]") -> None:
     """Add the table to the summary of a GitHub job, if this is one, and mark what got worse."""
-    from recbench.tables import text
+    from recbench.report.formats import text
 
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path:

@@ -16,10 +16,10 @@ def command(model: str) -> None:
     recbench check-plugin --plugin mymodel.py mymodel
     recbench check-plugin "ease[l2=10]"
     """
-    from recbench.contract import check_model
-    from recbench.search import models_from
+    from recbench.models.contract import check_model
+    from recbench.registry import MODELS, build
 
-    (made,) = models_from([model])
+    made = build(model, MODELS)
     outcomes = list(check_model(made))
     for outcome in outcomes:
         say(f"{'FAIL' if outcome.problem else 'ok  '}  {outcome.check}")

@@ -27,7 +27,7 @@ def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], lis
 def names_of(kind: str) -> list[str]:
     """Every name of one kind: datasets, models, metrics, splits, readers or runs."""
     if kind == "datasets":
-        from recbench.catalog import load_catalog
+        from recbench.data.catalog import load_catalog
 
         return sorted(load_catalog())
     if kind == "runs":

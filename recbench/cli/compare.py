@@ -45,8 +45,8 @@ def command(
     \b
     recbench compare deql-l2 ease
     """
-    from recbench.compare import compare_sides, find, view
-    from recbench.results import open_results
+    from recbench.campaign.folder import open_results
+    from recbench.report.compare import compare_sides, find, view
 
     campaign = open_results(results)
     select = campaign.select(dataset)

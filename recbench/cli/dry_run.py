@@ -8,17 +8,17 @@ import click
 from recbench.errors import counted
 
 if TYPE_CHECKING:
-    from recbench.estimate import Estimate
-    from recbench.plan import Trial
-    from recbench.run import Runner
+    from recbench.campaign.estimate import Estimate
+    from recbench.campaign.plan import Trial
+    from recbench.campaign.runner import Runner
 
 UNKNOWN = "unknown"
 
 
 def explain(runner: "Runner", jobs: int) -> None:
     """Print trials, memory and time of a run, without running anything."""
-    from recbench.estimate import estimate
-    from recbench.run import tasks_of
+    from recbench.campaign.estimate import estimate
+    from recbench.campaign.runner import tasks_of
 
     plan, worker = runner.plan, runner.worker
     runner.replay()

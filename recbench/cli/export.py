@@ -24,9 +24,9 @@ def command(name: str, split: str | None, form: str, output: Path | None) -> Non
 
     For users who are not in train, what they are shown is in valid_history and test_history.
     """
-    from recbench.datasets import Access, default_split, open_dataset
-    from recbench.export import export
-    from recbench.search import split_from
+    from recbench.campaign.search.grammar import split_from
+    from recbench.data.open import Access, default_split, open_dataset
+    from recbench.splits.export import export
 
     rule = split_from(split or default_split(name))
     data = open_dataset(name, Access(announce=say))

@@ -47,7 +47,7 @@ def command(names: tuple[str, ...], dry_run: bool, force: bool, **options: Any) 
 
 
 def _fetch(name: str, force: bool, options: dict[str, Any]) -> None:
-    from recbench.datasets import Access, entry_of, open_dataset, prepared_path
+    from recbench.data.open import Access, entry_of, open_dataset, prepared_path
 
     with byte_bars() as bars:
         fetching = {key: options[key] for key in ("source", "mirror", "insecure")}
@@ -63,8 +63,8 @@ def _fetch(name: str, force: bool, options: dict[str, Any]) -> None:
 
 
 def _explain(name: str, mirror: str | None) -> None:
-    from recbench.datasets import Access, entry_of
-    from recbench.fetch import plan
+    from recbench.data.fetch.raw import plan
+    from recbench.data.open import Access, entry_of
 
     entry = entry_of(name)
     if entry.terms.text:

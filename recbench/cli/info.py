@@ -36,7 +36,7 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
 
 def _find(name: str) -> list[dict[str, Any]]:
     """Describe everything of that name: a metric and a model may share one."""
-    from recbench.catalog import load_catalog
+    from recbench.data.catalog import load_catalog
 
     catalog = load_catalog()
     found = [_dataset(catalog[name])] if name in catalog else []
@@ -51,7 +51,7 @@ def _find(name: str) -> list[dict[str, Any]]:
 
 def _add_published(sheet: dict[str, Any]) -> None:
     """Add the numbers in papers' tables that concern a model or a dataset."""
-    from recbench.published import load
+    from recbench.published.rows import load
 
     field = {"model": "our_model", "dataset": "our_dataset"}.get(sheet["kind"], "metric")
     rows = [row for row in load() if getattr(row, field) == sheet["name"]]
@@ -67,7 +67,7 @@ def _plugin(kind: str, name: str) -> dict[str, Any]:
     import dataclasses
     import inspect
 
-    from recbench.registry import format_value, params_of
+    from recbench.params import format_value, params_of
 
     thing = registry(kind).get(name)
     sheet: dict[str, Any] = {
@@ -89,7 +89,7 @@ def _plugin(kind: str, name: str) -> dict[str, Any]:
 
 
 def _dataset(entry: Any) -> dict[str, Any]:
-    from recbench.datasets import Access, state_of
+    from recbench.data.open import Access, state_of
 
     expected = entry.expected
     sheet: dict[str, Any] = {

@@ -83,8 +83,8 @@ def summary(thing: Any) -> str:
 
 
 def _datasets() -> list[dict[str, Any]]:
-    from recbench.catalog import load_catalog
-    from recbench.datasets import Access, state_of
+    from recbench.data.catalog import load_catalog
+    from recbench.data.open import Access, state_of
 
     home = Access().home
     return [
@@ -99,7 +99,7 @@ def _datasets() -> list[dict[str, Any]]:
 
 
 def _runs() -> list[dict[str, Any]]:
-    from recbench.results import Campaign
+    from recbench.campaign.folder import Campaign
 
     lines = []
     for log in sorted(Path("results").glob("*/trials.jsonl")):

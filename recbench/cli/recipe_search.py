@@ -33,8 +33,8 @@ def command(
     \b
     recbench recipe-search gowalla-snap --target 29243,13681,677956
     """
-    from recbench.datasets import Access, entry_of, read_raw
-    from recbench.recipes import Grid, search_recipes
+    from recbench.data.open import Access, entry_of, read_raw
+    from recbench.data.recipe_search import Grid, search_recipes
 
     wanted = _triple(target)
     grid = Grid(users=_minima(users, "--users"), items=_minima(items, "--items"))
@@ -62,7 +62,7 @@ def _line(match: Any) -> dict[str, Any]:
 def _view(lines: list[dict[str, Any]], *, hit: bool) -> Any:
     import pandas as pd
 
-    from recbench.tables import View
+    from recbench.report.tables import View
 
     title = "Recipes that give exactly these counts" if hit else "No recipe hits; the nearest ones"
     return View(title, pd.DataFrame(lines))

@@ -29,11 +29,11 @@ def command(
     \b
     recbench report --figures paper/figures --pdf
     """
-    from recbench.figures import write_figures
+    from recbench.campaign.folder import open_results
+    from recbench.evaluate.metrics import parse_metric
     from recbench.files import atomic_path
-    from recbench.metrics import parse_metric
-    from recbench.page import page
-    from recbench.results import open_results
+    from recbench.report.html.figures import write_figures
+    from recbench.report.html.page import page
 
     if pdf and figures is None:
         raise click.UsageError("--pdf needs --figures DIR")

@@ -22,11 +22,11 @@ from recbench.errors import RecbenchError, UsageError, counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from recbench.data import Dataset
+    from recbench.campaign.plan import Plan
+    from recbench.campaign.row import Row
+    from recbench.campaign.search.proposals import Proposals
+    from recbench.data.dataset import Dataset
     from recbench.models.base import Model
-    from recbench.plan import Plan
-    from recbench.proposals import Proposals
-    from recbench.results import Row
 
 
 @click.command()
@@ -51,10 +51,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     if not options["model"]:
         raise UsageError("which model? for example -m ease; `recbench list models` shows all")
-    from recbench.report import views
-    from recbench.results import Campaign, default_folder
-    from recbench.run import Runner
-    from recbench.work import Worker
+    from recbench.campaign.folder import Campaign, default_folder
+    from recbench.campaign.runner import Runner
+    from recbench.campaign.worker import Worker
+    from recbench.report.trials import views
 
     announce = _nobody if options["quiet"] else say
     plan, search = _plan(options, announce)
@@ -82,9 +82,9 @@ def _nobody(text: str) -> None:
 
 def _plan(options: dict[str, Any], announce: Any) -> "tuple[Plan, Proposals]":
     """Check everything that was typed before touching any data."""
-    from recbench.metrics import parse_metric
-    from recbench.plan import Plan, default_metrics
-    from recbench.search import split_from
+    from recbench.campaign.plan import Plan, default_metrics
+    from recbench.campaign.search.grammar import split_from
+    from recbench.evaluate.metrics import parse_metric
 
     models, search = _models(options)
     seeds = whole_numbers(options["seed"], "--seed")
@@ -105,8 +105,14 @@ def _plan(options: dict[str, Any], announce: Any) -> "tuple[Plan, Proposals]":
 
 def _models(options: dict[str, Any]) -> "tuple[list[Model], Callable[[Plan], Proposals]]":
     """The models that are known beforehand, and what makes trials of them."""
-    from recbench.proposals import Listed, Tpe, check_spaces, new_study, random_models
-    from recbench.search import models_from, spaces_from
+    from recbench.campaign.search.grammar import models_from, spaces_from
+    from recbench.campaign.search.proposals import (
+        Listed,
+        Tpe,
+        check_spaces,
+        new_study,
+        random_models,
+    )
 
     how, trials, seed = options["search"], options["trials"], options["search_seed"]
     typed = options["model"], options["sets"], options["grid"]
@@ -127,7 +133,7 @@ def _models(options: dict[str, Any]) -> "tuple[list[Model], Callable[[Plan], Pro
 
 def _dataset(options: dict[str, Any], announce: Any) -> "tuple[Dataset, str]":
     """The dataset, and the split it is used with unless --split says otherwise."""
-    from recbench.datasets import Access, OwnFile, default_split, open_dataset, open_file
+    from recbench.data.open import Access, OwnFile, default_split, open_dataset, open_file
 
     if options["data"] is None:
         for name in ("value", "time", "minimum"):
@@ -150,7 +156,7 @@ def _dataset(options: dict[str, Any], announce: Any) -> "tuple[Dataset, str]":
 
 def _context(options: dict[str, Any], bars: Bars) -> Any:
     from recbench.environment import usable_cores
-    from recbench.models.base import Context
+    from recbench.models.context import Context
 
     return Context(
         threads=options["threads"] or max(1, usable_cores() // options["jobs"]),
@@ -161,7 +167,7 @@ def _context(options: dict[str, Any], bars: Bars) -> Any:
 
 def _executor(ctx: click.Context, options: dict[str, Any], worker: Any) -> Any:
     """Where groups of trials are fitted."""
-    from recbench.executors import Dask, InProcess, Parcel, Processes
+    from recbench.campaign.executors import Dask, InProcess, Parcel, Processes
 
     if options["executor"] == "local" and options["jobs"] == 1:
         return InProcess(worker)
@@ -186,7 +192,8 @@ def _run(runner: Any) -> "list[Row]":
 
 def show_views(made: Any, kind: str) -> None:
     """Print tables to standard output."""
-    from recbench.tables import rich_view, text
+    from recbench.report.formats import text
+    from recbench.report.tables import rich_view
 
     if kind == "rich":
         out = console()

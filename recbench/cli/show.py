@@ -58,10 +58,11 @@ def command(
     recbench show --sort recall-capped@20 --top 10
     recbench show --format latex > table.tex
     """
-    from recbench.metrics import parse_metric
-    from recbench.ranks import Wanted, measured_part, rank_views, rows_on
-    from recbench.report import views
-    from recbench.results import metric_names, open_results
+    from recbench.campaign.folder import open_results
+    from recbench.campaign.row import metric_names
+    from recbench.evaluate.metrics import parse_metric
+    from recbench.report.ranking import Wanted, measured_part, rank_views, rows_on
+    from recbench.report.trials import views
 
     campaign = open_results(folder)
     chosen = parse_metric(select).text if select else ""

@@ -11,9 +11,11 @@ from scipy import sparse
 
 from recbench.errors import DataError, RecbenchError, UsageError
 from recbench.linalg.topk import Progress, Scales, Top, silent
-from recbench.models.base import Context, Model
+from recbench.models.base import Model
+from recbench.models.context import Context
 from recbench.models.scorers import Base, Indices, Scorer, Scores
-from recbench.registry import MODELS, param
+from recbench.params import param
+from recbench.registry import MODELS
 
 if TYPE_CHECKING:
     import pyarrow as pa  # imported where it is used: listing models need not wait for it

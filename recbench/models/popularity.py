@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.models.base import Context, Model
+from recbench.models.base import Model
+from recbench.models.context import Context
 from recbench.models.scorers import Base, Scorer
 from recbench.registry import MODELS
 

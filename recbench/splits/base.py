@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from recbench.data import Dataset
+from recbench.data.dataset import Dataset
 from recbench.errors import DataError, UsageError
-from recbench.registry import Described, param
-from recbench.split import Part, Split
+from recbench.params import Described, param
 from recbench.splits.rows import pick
+from recbench.splits.types import Part, Split
 
 
 def fraction(default: float, text: str) -> Any:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from recbench.data import PARTS, Dataset, binary_csr
+from recbench.data.dataset import Dataset, binary_csr
+from recbench.data.interactions import PARTS
 from recbench.errors import DataError, UsageError
-from recbench.registry import SPLITS, param
-from recbench.split import Split
+from recbench.params import param
+from recbench.registry import SPLITS
 from recbench.splits.base import SplitRule, check_data, check_part, fraction, legacy_seed, part_of
 from recbench.splits.rows import Counts, deal, share, shuffle_users
+from recbench.splits.types import Split
 
 
 @SPLITS.register("given")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.split import Indices
+from recbench.splits.types import Indices
 
 Counts = npt.NDArray[np.int64]
 

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.data import Dataset
+from recbench.data.dataset import Dataset
 from recbench.registry import SPLITS
-from recbench.split import Indices, Split
 from recbench.splits.base import (
     SplitRule,
     check_data,
@@ -21,6 +20,7 @@ from recbench.splits.base import (
     part_of,
 )
 from recbench.splits.rows import Counts, by_user, deal, first_seen, offsets, shuffle_users
+from recbench.splits.types import Indices, Split
 
 ADVICE = "some user needs 3 interactions: use more data or looser filters"
 

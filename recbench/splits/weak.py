@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.data import Dataset, binary_csr
+from recbench.data.dataset import Dataset, binary_csr
 from recbench.registry import SPLITS
-from recbench.split import Split
 from recbench.splits.base import (
     SplitRule,
     check_data,
@@ -20,6 +19,7 @@ from recbench.splits.base import (
     part_of,
 )
 from recbench.splits.rows import Counts, deal, share, shuffle_users
+from recbench.splits.types import Split
 
 ADVICE = "give larger ratios or denser data, or use user-ratio, which keeps untrained items"
 

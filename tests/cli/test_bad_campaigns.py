@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from recbench.models import lae
+from recbench.models.linear import lae
 
 CATALOGUE = """
 {name}:
@@ -131,7 +131,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 def fails_at(monkeypatch, where: str, call: int) -> None:
     """Make the n-th call of a function that writes find the disk full."""
-    import recbench.results as module
+    import recbench.campaign.folder as module
 
     owner: object = module
     *path, name = where.split(".")

@@ -37,7 +37,7 @@ def test_counts_that_differ_are_an_error_unless_accepted_on_the_record(recbench,
 
 
 def test_a_recipe_is_found_by_its_counts(recbench, raw):
-    from recbench.data import Dataset
+    from recbench.data.dataset import Dataset
 
     assert recbench("fetch", "mine", "--accept-counts").exit_code == 0
     (path,) = (raw / "home").rglob("mine-1.parquet")

@@ -3,14 +3,14 @@ import pandas as pd
 import pytest
 
 import toys
-from recbench.metrics import parse_metric
-from recbench.models.base import Context
-from recbench.plan import Plan
-from recbench.results import Campaign
-from recbench.run import Runner
-from recbench.search import models_from
+from recbench.campaign.folder import Campaign
+from recbench.campaign.plan import Plan
+from recbench.campaign.runner import Runner
+from recbench.campaign.search.grammar import models_from
+from recbench.campaign.worker import Worker
+from recbench.evaluate.metrics import parse_metric
+from recbench.models.context import Context
 from recbench.splits.strong import Strong
-from recbench.work import Worker
 
 METRICS = [parse_metric("ndcg@5"), parse_metric("recall@3")]
 

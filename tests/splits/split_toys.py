@@ -8,10 +8,10 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from scipy import sparse
 
-from recbench.data import Dataset, ids_from
+from recbench.data.dataset import Dataset, ids_from
 from recbench.errors import DataError
-from recbench.split import Part, Split
 from recbench.splits.base import SplitRule
+from recbench.splits.types import Part, Split
 
 Raw = list[tuple[Any, Any, int]]
 """Rows of a raw file: user, item and time."""

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from split_toys import applied, check_split, dataset_of, pairs_of, random_raw, raws, same_split
 
-from recbench.data import PARTS, Dataset, ids_from
+from recbench.data.dataset import Dataset, ids_from
+from recbench.data.interactions import PARTS
 from recbench.errors import DataError, UsageError
 from recbench.splits.given import Given
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from split_toys import applied, check_split, dataset_of, parts_of, random_raw, raws, same_split
 
-from recbench.data import Dataset, ids_from
+from recbench.data.dataset import Dataset, ids_from
 from recbench.errors import DataError, UsageError
-from recbench.split import Part, Split
 from recbench.splits.strong import Strong
+from recbench.splits.types import Part, Split
 
 ML20M = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "ml-20m" / "ratings.csv"
 STAGES = ("validation", "test")

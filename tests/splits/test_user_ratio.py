@@ -16,7 +16,7 @@ from split_toys import (
     same_split,
 )
 
-from recbench.data import Dataset
+from recbench.data.dataset import Dataset
 from recbench.errors import DataError, UsageError
 from recbench.splits.user_ratio import UserRatio
 

@@ -1,0 +1,1 @@
+"""Runs of many trials into one results folder."""

@@ -1,0 +1,120 @@
+"""What a run would take: memory as models ask for it, time as measured on this machine.
+
+Nothing is made up. Memory is what a fit reserves before it begins. Time is the operations of a fit
+at the speed this machine multiplies matrices with, or what earlier fits of the same model on the
+same data took. Where neither is known, it is unknown.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from scipy import sparse
+
+from recbench.campaign.plan import Plan
+from recbench.campaign.row import Row
+from recbench.campaign.runner import Task
+from recbench.campaign.worker import compute_threads
+from recbench.errors import RecbenchError
+from recbench.linalg.speed import gemm_gflops, seconds_for
+from recbench.models.context import Context
+from recbench.registry import MODELS, build
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one fit would take; None is unknown."""
+
+    task: Task
+    memory: int | None = None
+    on_disk: bool = False
+    seconds: float | None = None
+    measured: bool = False
+    """Whether the time is that of earlier fits, ranking included."""
+
+
+class _Asked(Exception):
+    """A fit asked for memory: that is all a probe wants to know."""
+
+    def __init__(self, needed: int, on_disk: bool) -> None:
+        super().__init__(needed)
+        self.needed, self.on_disk = needed, on_disk
+
+
+class _Probe(Context):
+    """Lets a fit get no further than to what it asks for."""
+
+    def reserve(self, needed: int, what: str, advice: str) -> None:
+        raise _Asked(needed, on_disk=False)
+
+    def reserve_disk(self, needed: int, what: str) -> None:
+        raise _Asked(needed, on_disk=True)
+
+
+def estimate(
+    plan: Plan, tasks: Sequence[Task], rows: Iterable[Row], train: sparse.csr_array, ctx: Context
+) -> list[Estimate]:
+    """What fits of these tasks would take, knowing earlier rows."""
+    earlier = earlier_fits(rows, plan)
+    speed: list[float] = []
+
+    def gflops() -> float:
+        if not speed:
+            with compute_threads(ctx.threads):
+                speed.append(gemm_gflops())
+        return speed[0]
+
+    return [_timed(_sized(task, train, ctx), earlier, train, gflops) for task in tasks]
+
+
+def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
+    models = [trial.model for trial in task.trials]
+    if models[0].reserves:
+        probe = _Probe(threads=ctx.threads, dtype=ctx.dtype, scratch=ctx.scratch)
+        try:
+            models[0].family.fit(models, train, probe)
+        except _Asked as asked:
+            return Estimate(task, asked.needed, asked.on_disk)
+        except RecbenchError:  # it will be a row with a reason
+            return Estimate(task)
+    return Estimate(task)
+
+
+def _timed(
+    made: Estimate,
+    earlier: dict[str, list[float]],
+    train: sparse.csr_array,
+    gflops: Callable[[], float],
+) -> Estimate:
+    models = [trial.model for trial in made.task.trials]
+    operations = models[0].family.operations(models, train)
+    if operations is not None:
+        return replace(made, seconds=seconds_for(operations, gflops()))
+    if models[0].name in earlier:
+        return replace(made, seconds=statistics.median(earlier[models[0].name]), measured=True)
+    return made
+
+
+def earlier_fits(rows: Iterable[Row], plan: Plan) -> dict[str, list[float]]:
+    """By model: what whole fits took, ranking included, on the same data.
+
+    Rows hold their trial's share of a fit: those of one fit are put together again.
+    """
+    fits: dict[tuple[object, ...], dict[str, float]] = {}
+    for row in rows:
+        same = (row.fingerprint, row.split, row.dtype) == (
+            plan.dataset.fingerprint, plan.rule.text, plan.dtype,
+        )  # fmt: skip
+        if not same or row.status != "ok" or row.part != "valid":
+            continue
+        try:
+            model = build(row.text, MODELS)
+        except RecbenchError:  # a plugin that is not given now
+            continue
+        fit = fits.setdefault((row.run, row.seed, model.family.key(model)), {})
+        fit[row.model] = fit.get(row.model, 0.0) + row.fit_seconds + row.score_seconds
+    found: dict[str, list[float]] = {}
+    for fit in fits.values():
+        for name in fit:
+            found.setdefault(name, []).append(sum(fit.values()))
+    return found

@@ -1,0 +1,263 @@
+"""The results folder of a campaign: an append-only log, and the tables made from it.
+
+    trials.jsonl          one line per finished trial and part; the truth, only ever appended to
+    per-user/ID-PART.parquet   one row per user: the values behind the means
+    traces/ID.csv         one line per round of a fit, where --trace asked for it
+    metrics.csv           the log as a table: a pure function of the log's numbers
+    manifest.json         for every run: machine, versions, command, data, times
+
+A row is in the log only after its per-user file is whole on disk, so a killed run leaves
+finished trials and nothing else.
+"""
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from recbench.campaign.row import SCHEMA, Row
+from recbench.campaign.table import table
+from recbench.errors import DataError
+from recbench.files import atomic_path, clear_leftovers
+
+LOG = "trials.jsonl"
+TABLE = "metrics.csv"
+
+
+def now() -> str:
+    """The time as results record it: UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Campaign:
+    """One results folder, for writing and for reading."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / LOG
+        self._read, self._rows = 0, dict[tuple[str, str], Row]()
+        self._unread, self._cut = 0, False
+
+    def create(self) -> None:
+        """Make the folder, or say why results could not be kept there."""
+        with self._writing("choose another folder with -o"):
+            (self.folder / "per-user").mkdir(parents=True, exist_ok=True)
+            with self.log.open("ab"):
+                pass
+            clear_leftovers(self.folder)
+            clear_leftovers(self.folder / "per-user")
+
+    @contextlib.contextmanager
+    def _writing(self, advice: str = "what is finished is kept") -> Iterator[None]:
+        """Say in a sentence that something could not be written, a full disk for one."""
+        try:
+            yield
+        except Timeout:
+            raise  # a lock that another process holds; an OSError only by descent
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise DataError(
+                f"results cannot be written to {self.folder} ({reason}); {advice}"
+            ) from error
+
+    @classmethod
+    def open(cls, folder: Path) -> "Campaign":
+        """Open an existing folder for reading."""
+        if not (folder / LOG).is_file():
+            if (folder / TABLE).is_file():
+                raise DataError(
+                    f"{folder} holds a table alone: read {TABLE}, or repeat the run that "
+                    "manifest.json describes to rank, compare and report"
+                )
+            raise DataError(
+                f"{folder} holds no results; `recbench list runs` shows where there are some"
+            )
+        return cls(folder)
+
+    def lock(self) -> FileLock:
+        """The lock under which the log and the tables are written."""
+        return FileLock(self.folder / ".lock")
+
+    def rows(self) -> dict[tuple[str, str], Row]:
+        """The last row of each trial and part. A line cut short by a crash is not a row.
+
+        Only what was added since the last call is read: other processes may be writing.
+        """
+        try:
+            with self.log.open("rb") as log:
+                log.seek(self._read)
+                added = log.read()
+        except OSError:  # nothing has been written yet, or nothing ever can be: `create` tells
+            return {}
+        whole = added.rfind(b"\n") + 1
+        for line in added[:whole].split(b"\n"):
+            row = self._parse(line)
+            if row is not None:
+                self._rows[row.trial, row.part] = row
+            elif line.strip():
+                self._unread += 1
+        self._read, self._cut = self._read + whole, whole < len(added)
+        return dict(self._rows)
+
+    def problems(self) -> list[str]:
+        """What of the log is no row, as sentences."""
+        told = []
+        if self._unread:
+            told.append(f"{self._unread} damaged lines of {self.log} are left out")
+        if self._cut:
+            told.append(f"the last line of {self.log} is cut short, or still being written")
+        return told
+
+    def _parse(self, line: bytes) -> Row | None:
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            return None
+        if not isinstance(fields, dict):
+            return None
+        self._refuse_newer(fields, LOG)
+        try:
+            return Row(**fields)
+        except TypeError:
+            return None
+
+    def _refuse_newer(self, fields: Mapping[str, Any], name: str) -> None:
+        """Never guess what a later version meant."""
+        schema = fields.get("schema", 0)
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise DataError(
+                f"{self.folder / name} was written by a newer recbench (schema {schema}, this one "
+                f"reads {SCHEMA}); upgrade recbench to read it"
+            )
+
+    def record(self, row: Row, per_user: pa.Table | None = None) -> None:
+        """Add one row, after the values behind it are safe on disk."""
+        with self._writing():
+            if per_user is not None:
+                with atomic_path(self.per_user_path(row)) as temporary:
+                    pq.write_table(per_user, temporary, compression="zstd")
+            with self.lock(), self.log.open("rb+") as log:
+                if log.seek(0, os.SEEK_END):
+                    log.seek(-1, os.SEEK_END)
+                    if log.read(1) != b"\n":  # the last writer was killed in mid-line
+                        log.write(b"\n")
+                log.write(json.dumps(asdict(row), sort_keys=True).encode() + b"\n")
+
+    def per_user_path(self, row: Row) -> Path:
+        """Where the per-user values of a row are."""
+        return self.folder / "per-user" / f"{row.trial}-{row.part}.parquet"
+
+    def per_user(self, row: Row) -> pd.DataFrame:
+        """The values of one row, a line per user."""
+        path = self.per_user_path(row)
+        try:
+            frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        except FileNotFoundError as error:
+            raise DataError(
+                f"the per-user values of {row.text} are gone ({path}); the command that ran it "
+                "makes them again with --force"
+            ) from error
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(
+                f"the per-user values of {row.text} cannot be read from {path} ({error})"
+            ) from error
+        return frame
+
+    def mean_per_user(self, rows: Sequence[Row]) -> pd.DataFrame:
+        """The values of several seeds of one model, averaged user by user."""
+        frames = [self.per_user(row) for row in rows]
+        first, *others = frames
+        if any(not frame["user"].equals(first["user"]) for frame in others):
+            raise DataError(f"the seeds of {rows[0].text} were measured on different users")
+        names = [n for n in first if n != "user" and all(n in frame for frame in others)]
+        mean = np.mean([frame[names].to_numpy(np.float64) for frame in frames], axis=0)
+        return pd.DataFrame(mean, columns=names).assign(user=first["user"])
+
+    def claim(self, work: str) -> FileLock | None:
+        """Reserve a piece of work for this process; None if another is at it.
+
+        The reservation ends with `release`, or with the process.
+        """
+        folder = self.folder / ".claims"
+        lock = FileLock(folder / f"{work}.lock")
+        try:
+            with self._writing():
+                folder.mkdir(exist_ok=True)
+                lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        return lock
+
+    def forget_claims(self) -> None:
+        """Remove the files behind reservations that nobody holds."""
+        for path in (self.folder / ".claims").glob("*.lock"):
+            lock = self.claim(path.stem)
+            if lock is not None:
+                path.unlink(missing_ok=True)
+                lock.release()
+        with contextlib.suppress(OSError):
+            (self.folder / ".claims").rmdir()
+
+    def add_run(self, run: Mapping[str, Any]) -> None:
+        """Describe one invocation in the manifest, replacing what it said of itself before."""
+        path = self.folder / "manifest.json"
+        with self._writing(), self.lock():
+            runs = [other for other in self.manifest()["runs"] if other["id"] != run["id"]]
+            text = json.dumps({"schema": SCHEMA, "runs": [*runs, run]}, indent=1)
+            with atomic_path(path) as temporary:
+                temporary.write_text(text + "\n", encoding="utf-8")
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, empty if there is none yet."""
+        path = self.folder / "manifest.json"
+        if not path.exists():
+            return {"schema": SCHEMA, "runs": []}
+        try:
+            manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            self._refuse_newer(manifest, path.name)
+            manifest["runs"] = list(manifest["runs"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DataError(f"{path} is damaged ({error}); move it away to go on") from error
+        return manifest
+
+    def select(self, dataset: str | None = None) -> str:
+        """The metric that the last run selected by; without a manifest, any that was measured."""
+        runs = [r for r in self.manifest()["runs"] if dataset in (None, r["dataset"]["name"])]
+        if runs:
+            return str(runs[-1]["select"])
+        return next((name for row in self.rows().values() for name in row.metrics), "")
+
+    def write_table(self, select: str) -> None:
+        """Write metrics.csv anew from the log."""
+        metrics = self.folder / TABLE
+        with self._writing(), self.lock(), atomic_path(metrics) as temporary:
+            table(self.rows().values(), select).to_csv(temporary, index=False)
+
+
+def default_folder(dataset: str, split: str) -> Path:
+    """results/DATASET-SPLIT, in characters that any file system takes."""
+    return Path("results") / re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{dataset}-{split}")
+
+
+def open_results(folder: Path | None = None) -> Campaign:
+    """A results folder that holds some; by default the one under results/ written to last."""
+    logs = sorted(Path("results").glob(f"*/{LOG}"), key=lambda path: path.stat().st_mtime)
+    if folder is None and not logs:
+        raise DataError(
+            "there are no results under results/; say which FOLDER, or `recbench run` first"
+        )
+    campaign = Campaign.open(folder or logs[-1].parent)
+    if not campaign.rows():
+        raise DataError(f"{campaign.folder} holds no finished trials yet")
+    return campaign

@@ -1,0 +1,58 @@
+"""What may not stand side by side in one campaign folder, and what deserves a word."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from recbench.campaign.plan import Plan, Trial
+from recbench.campaign.row import Row
+from recbench.errors import DataError
+
+ELSEWHERE = "choose another folder with -o"
+DIGITS = 12
+"""Of a fingerprint of 64, enough to tell two apart."""
+
+
+def refuse_other_data(rows: Iterable[Row], plan: Plan, folder: object) -> None:
+    """Never put numbers of different data under one name, nor of the same data under two."""
+    data = plan.dataset
+    for row in rows:
+        if row.dataset == data.name and row.fingerprint != data.fingerprint:
+            raise DataError(
+                f"{folder} holds results on other interactions that were called '{data.name}' "
+                f"too (fingerprint {row.fingerprint[:DIGITS]}, now {data.fingerprint[:DIGITS]}); "
+                f"{ELSEWHERE}"
+            )
+        if row.dataset != data.name and row.fingerprint == data.fingerprint:
+            raise DataError(
+                f"{folder} holds results on the same interactions under the name "
+                f"'{row.dataset}', now '{data.name}'; use that name to go on with them, "
+                f"or {ELSEWHERE}"
+            )
+
+
+def refuse_other_code(
+    rows: Iterable[Row], plan: Plan, trials: Iterable[Trial], folder: object
+) -> None:
+    """Never put numbers beside others that read the same and were computed differently."""
+    ids = {(trial.model.text, trial.seed): trial.id for trial in trials}
+    for row in rows:
+        if (row.dataset, row.split, row.dtype) != (plan.dataset.name, plan.rule.text, plan.dtype):
+            continue
+        expected = ids.get((row.text, row.seed))
+        if expected is not None and expected != row.trial:
+            raise DataError(
+                f"{folder} holds a result of {row.text} by another revision of the model or the "
+                f"split, or on rows in another order (trial {row.trial}, now {expected}); "
+                f"{ELSEWHERE}"
+            )
+
+
+def other_versions(runs: Sequence[Mapping[str, Any]], environment: Mapping[str, Any]) -> list[str]:
+    """The versions of recbench, other than this one, that earlier runs were made by."""
+    made = [_version(run.get("environment", {})) for run in runs]
+    return [text for text in dict.fromkeys(made) if text and text != _version(environment)]
+
+
+def _version(environment: Mapping[str, Any]) -> str:
+    version, commit = environment.get("recbench"), environment.get("commit")
+    return f"{version}, commit {commit[:DIGITS]}" if version and commit else str(version or "")

@@ -1,0 +1,96 @@
+"""What a run consists of: the plan that decides every number, and its trials."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from recbench.campaign.row import Row
+from recbench.data.dataset import Dataset
+from recbench.errors import UsageError
+from recbench.evaluate.metrics import MetricSpec, parse_metric
+from recbench.models.base import Model
+from recbench.splits.base import SplitRule
+
+STRONG_METRICS = ("ndcg@100", "recall-capped@20", "recall-capped@50")
+WEAK_METRICS = ("ndcg@20", "recall@20")
+"""What the papers report for strong and for weak splits; the first one selects."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model and seed on one split of one dataset."""
+
+    model: Model
+    seed: int
+    id: str
+
+    @property
+    def rival(self) -> tuple[str, int]:
+        """What a trial competes within: the best of a model and seed is selected."""
+        return self.model.name, self.seed
+
+
+@dataclass
+class Plan:
+    """Everything that decides the numbers of a run."""
+
+    dataset: Dataset
+    rule: SplitRule
+    models: Sequence[Model]
+    metrics: Sequence[MetricSpec]
+    select: str
+    seeds: Sequence[int] = (0,)
+    dtype: str = "float32"
+    parts: tuple[str, ...] = ("valid",)
+    """What every trial is measured on. With validation, selected trials are then tested too."""
+
+    def __post_init__(self) -> None:
+        """Refuse a plan that cannot choose."""
+        if self.select not in {metric.text for metric in self.metrics}:
+            raise UsageError(f"--select {self.select} is not among the metrics of this run")
+        if not next(m for m in self.metrics if m.text == self.select).chooses:
+            raise UsageError(
+                f"'{self.select}' describes lists, more of it is not better; "
+                "select by another metric, such as --select ndcg@20"
+            )
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """Every trial; a model without randomness has one, whatever the seeds."""
+        return [
+            self.trial(model, seed)
+            for model in self.models
+            for seed in (self.seeds if model.stochastic else (0,))
+        ]
+
+    def trial(self, model: Model, seed: int) -> Trial:
+        """The trial of a model and seed, whether it was planned or is proposed on the way."""
+        return Trial(model, seed, self._id(model, seed))
+
+    def _id(self, model: Model, seed: int) -> str:
+        data = f"{self.dataset.name} {self.dataset.fingerprint}"
+        if self.rule.ordered:
+            data += f" {self.dataset.rows_digest}"
+        rule = f"{self.rule.text}@{self.rule.revision}"
+        return trial_id(data, rule, f"{model.text}@{model.revision}", str(seed), self.dtype)
+
+    def row(self, trial: Trial, part: str, **known: Any) -> Row:
+        """Start the results row of a trial."""
+        return Row(
+            trial=trial.id, dataset=self.dataset.name, fingerprint=self.dataset.fingerprint,
+            split=self.rule.text, model=trial.model.name, parameters=trial.model.values(),
+            text=trial.model.text, seed=trial.seed, dtype=self.dtype, part=part, **known,
+        )  # fmt: skip
+
+
+def default_metrics(rule: SplitRule) -> list[MetricSpec]:
+    """What to measure on a split unless told otherwise."""
+    names = STRONG_METRICS if rule.name == "strong" else WEAK_METRICS
+    return [parse_metric(text) for text in names]
+
+
+def trial_id(*parts: str) -> str:
+    """Hash the canonical texts that define a trial into a short, stable name."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

@@ -1,0 +1,52 @@
+"""What is known about one trial on one part: a line of the log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+"""Version of the log and the manifest; a reader refuses newer ones."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known about one trial on one part ('valid' or 'test')."""
+
+    trial: str
+    dataset: str
+    fingerprint: str
+    split: str
+    model: str
+    parameters: Mapping[str, Any]
+    text: str
+    seed: int
+    dtype: str
+    part: str
+    status: str
+    """'ok', 'failed' or 'skipped'."""
+    reason: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """What the fit found out, such as the rank that a penalty left."""
+    users: int = 0
+    fit_seconds: float = 0.0
+    score_seconds: float = 0.0
+    peak_bytes: int = 0
+    """The most memory the process held while its group was fitted and ranked; 0: not known."""
+    run: str = ""
+    schema: int = SCHEMA
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What results must share to be put side by side: data by name and content, and split."""
+        return self.dataset, self.fingerprint, self.split
+
+
+def metric_names(rows: Sequence[Row]) -> list[str]:
+    """Every metric that some row has, in the order first met."""
+    return list(dict.fromkeys(name for row in rows for name in row.metrics))
+
+
+def fact_names(rows: Sequence[Row]) -> list[str]:
+    """Every fact that is known of some row, in the order first met."""
+    return list(dict.fromkeys(name for row in rows for name in row.facts))

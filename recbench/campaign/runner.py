@@ -1,0 +1,315 @@
+"""A plan into a campaign folder: skip what is finished, run the rest, record, select, test.
+
+Every trial is measured on validation. Of each model the best trial, and only that one, is
+measured on test: trials that lead while they are in memory are ranked for test at once, but the
+numbers of a trial that is overtaken are dropped unseen.
+
+Several processes may work on one folder: each reserves a heavy step before it starts on it.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from filelock import FileLock
+
+from recbench.campaign import traces
+from recbench.campaign.executors import Executor, InProcess, Outcomes
+from recbench.campaign.folder import Campaign, now
+from recbench.campaign.guards import other_versions, refuse_other_code, refuse_other_data
+from recbench.campaign.plan import Plan, Trial, trial_id
+from recbench.campaign.row import Row
+from recbench.campaign.search.proposals import Listed, Proposals
+from recbench.campaign.selection import selected
+from recbench.campaign.worker import Outcome, Worker
+from recbench.environment import describe, peak_memory
+from recbench.errors import DataError, counted
+
+PATIENCE = 0.5
+"""Seconds between looks at work that another process has reserved."""
+
+
+@dataclass
+class Task:
+    """Trials that share a heavy step, to be measured on one part."""
+
+    trials: list[Trial]
+    part: str
+    step: str
+    """Names the heavy step, the same in every process."""
+    suspect: bool = False
+    """Was under way when a process died: it is tried again alone, to find the one to blame."""
+    claim: FileLock | None = None
+
+
+@dataclass
+class Runner:
+    """Carries out a plan in a campaign folder."""
+
+    worker: Worker
+    campaign: Campaign
+    executor: Executor | None = None
+    force: bool = False
+    retry_failed: bool = False
+    announce: Callable[[str], None] = lambda text: None
+    command: Sequence[str] = ()
+    search: Proposals | None = None
+    """Where trials come from; without it, they are those of the plan."""
+    plan: Plan = field(init=False)
+    trials: list[Trial] = field(init=False)
+    """The trials so far: a search that learns proposes more as it goes."""
+
+    def __post_init__(self) -> None:
+        """Look up what is finished already."""
+        self.plan = self.worker.plan
+        self.source = self.search or Listed(self.plan.trials)
+        self.total = self.source.total
+        self.trials = self.source.propose(lambda trial: None)
+        self.id, self.started = uuid.uuid4().hex[:8], now()
+        self.unseen: dict[str, Outcome] = {}
+        rows = self.campaign.rows()
+        refuse_other_data(rows.values(), self.plan, self.campaign.folder)
+        refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
+        self.old = set(rows) if self.force else set()
+
+    def run(self) -> list[Row]:
+        """Run what is missing; return the rows of this plan, finished earlier or now."""
+        if self.todo():
+            # Made before the folder: a split that cannot be made leaves nothing behind.
+            for words, count in self.worker.split.notes.items():
+                if count:
+                    self.announce(f"{count:,} {words}")
+        self.campaign.create()
+        self._tell_versions()
+        self._describe("running")
+        ended = "interrupted"
+        executor = self.executor or InProcess(self.worker)
+        try:
+            self._validate(executor)
+            self._test(executor)
+            ended = "finished"
+        finally:
+            executor.close(wait=ended == "finished")
+            # If the disk is full, say: the first error is the one to tell.
+            with suppress(*(() if ended == "finished" else (DataError,))):
+                self.campaign.forget_claims()
+                self.campaign.write_table(self.plan.select)
+                self._describe(ended)
+        return self.rows()
+
+    def replay(self) -> None:
+        """Let a search that learns propose again what is finished, up to what is left to run."""
+        while not self.todo() and self._propose():
+            pass
+
+    def todo(self) -> list[Trial]:
+        """The trials, as far as they are known, that are not finished."""
+        return self._missing(self.trials, *self.plan.parts)
+
+    def rows(self) -> list[Row]:
+        """What is known of this plan's trials, whoever found it out."""
+        wanted = {trial.id for trial in self.trials}
+        return [
+            row
+            for key, row in self.campaign.rows().items()
+            if row.trial in wanted and key not in self.old
+        ]
+
+    def _tell_versions(self) -> None:
+        others = other_versions(self.campaign.manifest()["runs"], self.environment)
+        if others:
+            self.announce(
+                f"{self.campaign.folder} also holds results made by recbench {'; '.join(others)}: "
+                "they are taken as they are, --force runs them again"
+            )
+
+    def _validate(self, executor: Executor) -> None:
+        """Measure every trial that has not been, as a rule on validation."""
+        found, told = 0, False
+        batch = self.trials
+        while batch:
+            todo = self._missing(batch, *self.plan.parts)
+            found += len(batch) - len(todo)
+            if found and not told and (todo or found == self.total):
+                self.announce(
+                    f"{counted(found, 'finished trial')} found, {self.total - found} to run"
+                )
+                told = True
+            self._report_failures(batch)
+            for part in self.plan.parts:
+                self._complete(tasks_of(self._missing(todo, part), part), executor)
+            batch = self._propose()
+
+    def _propose(self) -> list[Trial]:
+        """What a search tries next, knowing how the trials so far did."""
+        known = {
+            row.trial: row.metrics[self.plan.select]
+            for row in self.rows()
+            if row.part == "valid" and row.status == "ok"
+        }
+        batch = self.source.propose(lambda trial: known.get(trial.id))
+        rows = self.campaign.rows().values()
+        refuse_other_code(rows, self.plan, batch, self.campaign.folder)
+        self.trials += batch
+        return batch
+
+    def _report_failures(self, batch: Iterable[Trial]) -> None:
+        asked = {trial.id for trial in batch}
+        failed = [row for row in self.rows() if row.status != "ok" and row.trial in asked]
+        if failed and not self.retry_failed:
+            self.announce(
+                f"{counted(len(failed), 'trial')} failed earlier; --retry-failed tries them again"
+            )
+
+    def _test(self, executor: Executor) -> None:
+        """Measure the selected trials on test."""
+        best = selected(self.rows(), self.plan.select)
+        chosen = self._missing([t for t in self.trials if t.id in best], "test")
+        for trial in chosen:
+            if trial.id in self.unseen:
+                self._record(self.unseen[trial.id])
+        self._complete(tasks_of(self._missing(chosen, "test"), "test"), executor)
+
+    def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
+        """The trials that lack a row, or a metric, on some part."""
+        known = {(row.trial, row.part): row for row in self.rows()}
+        wanted = {metric.text for metric in self.plan.metrics}
+
+        def lacks(trial: Trial, part: str) -> bool:
+            row = known.get((trial.id, part))
+            if row is None:
+                return True
+            if row.status == "ok":
+                return bool(wanted - set(row.metrics)) or self._untraced(trial, part)
+            return self.retry_failed and row.run != self.id
+
+        return [trial for trial in trials if any(lacks(trial, part) for part in parts)]
+
+    def _untraced(self, trial: Trial, part: str) -> bool:
+        """Whether a trace is wanted that a finished trial does not have."""
+        wanted = self.worker.trace and part == "valid" and trial.model.traced
+        return wanted and not traces.path_of(self.campaign.folder, trial.id).exists()
+
+    def _complete(self, tasks: list[Task], executor: Executor) -> None:
+        """Have every task done, here or by another process that is at it already."""
+        running: dict[Outcomes, Task] = {}
+        everything = list(tasks)
+        later = self.total - len(self.trials)
+        try:
+            while tasks or running:
+                for task in self._startable(tasks, running.values(), executor.slots):
+                    running[executor.submit(task.trials, task.part, self._leaders())] = task
+                if running:
+                    self._collect(running, tasks)
+                elif tasks:
+                    time.sleep(PATIENCE)
+                left = sum(len(task.trials) for task in [*tasks, *running.values()])
+                self.worker.context.progress("trials", self.total - later - left, self.total)
+        finally:
+            for task in everything:  # one may have been interrupted before it was running
+                _release(task)
+
+    def _startable(
+        self, tasks: list[Task], running: Collection[Task], slots: int
+    ) -> Iterator[Task]:
+        """Reserve tasks that nobody is at, taking them off the list; drop what others finished."""
+        for task in list(tasks):
+            if len(running) >= slots or any(other.suspect for other in running):
+                return
+            if task.suspect and running:
+                continue
+            task.claim = self.campaign.claim(task.step)
+            if task.claim is None:
+                continue
+            tasks.remove(task)
+            task.trials = self._missing(task.trials, task.part)
+            if task.trials:
+                yield task
+            else:
+                _release(task)
+
+    def _collect(self, running: dict[Outcomes, Task], tasks: list[Task]) -> None:
+        """Record what has been finished; work whose process died is started again."""
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            task = running.pop(future)
+            try:
+                outcomes = future.result()
+            except BrokenProcessPool:
+                outcomes = self._lost(task) if task.suspect else []
+                tasks += [] if task.suspect else [task]
+                task.suspect = True
+            try:
+                for outcome in outcomes:
+                    if outcome.unseen:
+                        self.unseen[outcome.row.trial] = outcome
+                    else:
+                        self._record(outcome)
+            finally:
+                _release(task)
+
+    def _lost(self, task: Task) -> list[Outcome]:
+        reason = "its process died, alone as in company; was there too little memory?"
+        return [
+            Outcome(self.plan.row(trial, task.part, status="failed", reason=reason))
+            for trial in task.trials
+        ]
+
+    def _leaders(self) -> dict[tuple[str, int], tuple[float, str]]:
+        """The best validation value of each model and seed so far."""
+        best: dict[tuple[str, int], tuple[float, str]] = {}
+        for row in self.rows():
+            if row.part == "valid" and row.status == "ok":
+                value = -row.metrics[self.plan.select], row.text
+                best[row.model, row.seed] = min(value, best.get((row.model, row.seed), value))
+        return best
+
+    def _record(self, outcome: Outcome) -> None:
+        row = replace(outcome.row, run=self.id)
+        if outcome.rounds:
+            traces.write(traces.path_of(self.campaign.folder, row.trial), outcome.rounds)
+        self.campaign.record(row, outcome.values)
+        self.old.discard((row.trial, row.part))
+
+    def _describe(self, status: str) -> None:
+        """Keep the manifest's word on this run up to date."""
+        data, plan = self.plan.dataset, self.plan
+        self.campaign.add_run({
+            "id": self.id, "status": status, "command": list(self.command),
+            "started": self.started, "written": now(), "trials": self.total,
+            "search": dict(self.source.about),
+            "metrics": [metric.text for metric in plan.metrics], "select": plan.select,
+            "split": plan.rule.text, "dtype": plan.dtype, "threads": self.worker.context.threads,
+            "dataset": {
+                "name": data.name, "fingerprint": data.fingerprint, "users": data.n_users,
+                "items": data.n_items, "interactions": len(data),
+                "provenance": dict(data.provenance),
+            },
+            "peak_memory_bytes": peak_memory(), "environment": self.environment,
+        })  # fmt: skip
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """The machine and the versions, looked at once."""
+        return describe()
+
+
+def _release(task: Task) -> None:
+    if task.claim is not None:
+        task.claim.release()
+
+
+def tasks_of(trials: Sequence[Trial], part: str) -> list[Task]:
+    """Put trials that share a heavy step together, in order of first appearance."""
+    groups: dict[Hashable, Task] = {}
+    for trial in trials:
+        family = trial.model.family
+        key = (type(family).__qualname__, family.key(trial.model), trial.seed)
+        task = groups.setdefault(key, Task([], part, trial_id(repr(key))))
+        task.trials.append(trial)
+    return list(groups.values())

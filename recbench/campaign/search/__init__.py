@@ -1,0 +1,1 @@
+"""Which settings are tried: grids, draws, searches that learn."""

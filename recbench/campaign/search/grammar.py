@@ -1,0 +1,215 @@
+"""From what a user types to models: `--model`, `--set` and the `--grid` grammar.
+
+    b=0.1:2.0        the parameter's published values between the ends, else 10 points
+    b=0.1:2.0:0.1    from, to, step
+    l2=10:1000:log7  7 points, evenly spaced in the logarithm
+    b=0.1,0.25,1     a list
+
+With `--search` the first form is every number between the ends, on the parameter's own scale,
+`l2=10:1000:log` likewise in the logarithm, and the others are values to choose from.
+
+A name may be narrowed to one model (`deql-l2.b=…`); otherwise it applies to every model asked
+for that has the parameter, and must apply to at least one.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+from recbench.campaign.search.space import MOST, Choice, Dimension, Space, Span, published, tidy
+from recbench.errors import UsageError, unknown
+from recbench.params import Param, Value, make, params_of
+from recbench.registry import MODELS, SPLITS, build, pair_of, parse_described
+from recbench.splits.base import SplitRule
+
+T = TypeVar("T")
+Asked = list[tuple[type[Any], dict[str, str]]]
+"""The classes that were asked for, and the settings in their brackets."""
+POINTS = 10
+
+
+def split_from(text: str) -> SplitRule:
+    """Build the split rule that a user names."""
+    rule: SplitRule = build(text, SPLITS)
+    return rule
+
+
+def models_from(
+    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = ()
+) -> list[Any]:
+    """Build every model that a command line asks for, in a stable order, without repeats."""
+    asked = [parse_described(name, MODELS) for name in names]
+    spaces: list[dict[str, list[Value]]] = [{} for _ in asked]
+    for text in sets:
+        _spread(asked, spaces, *pair_of(text, "--set"), lambda value, param: [param.convert(value)])
+    for text in grids:
+        _spread(asked, spaces, *pair_of(text, "--grid"), grid_values)
+    models = itertools.chain.from_iterable(
+        _product(cls, fixed, space) for (cls, fixed), space in zip(asked, spaces, strict=True)
+    )
+    return list({model.text: model for model in models}.values())
+
+
+def spaces_from(
+    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = ()
+) -> list[Space]:
+    """Build the space of every model that a command line asks to search.
+
+    What is neither set nor given a range takes the values published with the model, if any.
+    """
+    asked = [parse_described(name, MODELS) for name in names]
+    dimensions: list[dict[str, Dimension]] = [{} for _ in asked]
+    for text in sets:
+        pair = pair_of(text, "--set")
+        _spread(asked, dimensions, *pair, lambda value, param: Choice((param.convert(value),)))
+    for text in grids:
+        _spread(asked, dimensions, *pair_of(text, "--grid"), dimension)
+    return [
+        Space(cls, fixed, _published(cls, {*fixed}) | given)
+        for (cls, fixed), given in zip(asked, dimensions, strict=True)
+    ]
+
+
+def _published(cls: type[Any], fixed: set[str]) -> dict[str, Dimension]:
+    taken = {name.replace("_", "-") for name in fixed}
+    return {name: values for name, values in published(cls).items() if name not in taken}
+
+
+def _spread(
+    asked: Asked,
+    spaces: Sequence[dict[str, T]],
+    key: str,
+    text: str,
+    read: Callable[[str, Param], T],
+) -> None:
+    """Give the values of one parameter to each model that has it."""
+    only, dot, name = key.rpartition(".")
+    names = {getattr(cls, "name", "") for cls, _ in asked}
+    if dot and only not in names:
+        raise unknown("model in this run", only, names)
+    name, found = name.replace("_", "-"), False
+    for (cls, _), space in zip(asked, spaces, strict=True):
+        known = params_of(cls)
+        if name in known and (not dot or getattr(cls, "name", "") == only):
+            space[name] = read(text, known[name])
+            found = True
+    if not found:
+        options = {param for cls, _ in asked for param in params_of(cls)}
+        raise unknown(f"parameter of {', '.join(sorted(names))}", name, options)
+
+
+def _product(
+    cls: type, fixed: Mapping[str, str], space: Mapping[str, list[Value]]
+) -> Iterator[Any]:
+    size = math.prod(len(values) for values in space.values())
+    if size > MOST:
+        raise UsageError(f"the grid has {size:,} points; {MOST:,} is the most one run takes")
+    for point in itertools.product(*space.values()):
+        yield make(cls, {**fixed, **dict(zip(space, point, strict=True))})
+
+
+def grid_values(text: str, param: Param) -> list[Value]:
+    """Read the right-hand side of one `--grid`, checked against the parameter's own range."""
+    if ":" not in text:
+        values = [param.convert(word.strip()) for word in text.split(",")]
+    elif param.type not in (int, float):
+        raise UsageError(f"--grid {param.name}={text}: '{param.name}' takes a list, not a range")
+    else:
+        values = [param.convert(value) for value in _range(text, param)]
+    return list(dict.fromkeys(values))
+
+
+def dimension(text: str, param: Param) -> Dimension:
+    """Read the right-hand side of one `--grid` as what a search may draw from."""
+    fields = [field.strip() for field in text.split(":")]
+    log = len(fields) == 3 and fields[2] == "log"
+    if param.type not in (int, float) or not (log or len(fields) == 2):
+        return Choice(tuple(grid_values(text, param)))
+    low, high, _ = _ends(text, param)
+    log = log or param.log
+    if log and low <= 0:
+        raise UsageError(_above_zero(low, _shown(text, param)))
+    for end in (low, high):
+        param.convert(end)  # or it says what the parameter may be
+    return Span(float(low), float(high), log=log, whole=param.type is int)
+
+
+def _shown(text: str, param: Param) -> str:
+    return f"--grid {param.name}={text}"
+
+
+def _ends(text: str, param: Param) -> tuple[Decimal, Decimal, str]:
+    """The ends of a range, and what follows them."""
+    shown = _shown(text, param)
+    fields = [field.strip() for field in text.split(":")]
+    if len(fields) not in (2, 3) or not all(fields):
+        raise UsageError(f"{shown}: a range is FROM:TO, FROM:TO:STEP or FROM:TO:logN")
+    low, high = _number(fields[0], shown), _number(fields[1], shown)
+    if low >= high:
+        raise UsageError(f"{shown}: the range must rise, and {low} is not below {high}")
+    return low, high, fields[2] if len(fields) == 3 else ""
+
+
+def _range(text: str, param: Param) -> Sequence[object]:
+    shown = _shown(text, param)
+    low, high, rest = _ends(text, param)
+    if not rest:
+        return _own_points(low, high, param, shown)
+    if rest.startswith("log"):
+        count = POINTS if rest == "log" else _count(rest[3:], shown)
+        return _log_points(low, high, count, shown)
+    return _steps(low, high, _number(rest, shown), shown)
+
+
+def _above_zero(low: Decimal, shown: str) -> str:
+    return f"{shown}: a logarithmic range must start above 0, not at {low}"
+
+
+def _own_points(low: Decimal, high: Decimal, param: Param, shown: str) -> Sequence[object]:
+    """The values published with the model, else evenly spaced on the parameter's own scale."""
+    published = [
+        v for v in param.grid if isinstance(v, int | float) and low <= Decimal(str(v)) <= high
+    ]
+    if len(published) > 1:
+        return published
+    if param.log:
+        return _log_points(low, high, POINTS, shown)
+    if param.type is int:
+        return sorted({round(low + (high - low) * i / (POINTS - 1)) for i in range(POINTS)})
+    return [tidy(float(low + (high - low) * i / (POINTS - 1))) for i in range(POINTS)]
+
+
+def _steps(low: Decimal, high: Decimal, step: Decimal, shown: str) -> Sequence[object]:
+    if step <= 0:
+        raise UsageError(f"{shown}: the step must be positive, not {step}")
+    count = int((high - low) / step) + 1
+    if count > MOST:
+        raise UsageError(f"{shown}: {count:,} points; {MOST:,} is the most one run takes")
+    # Decimal arithmetic: 0.1 + 2 * 0.1 is 0.3 here, as the user means it.
+    return [str(low + i * step) for i in range(count)]
+
+
+def _log_points(low: Decimal, high: Decimal, count: int, shown: str) -> Sequence[object]:
+    if low <= 0:
+        raise UsageError(_above_zero(low, shown))
+    start, stop = math.log(low), math.log(high)
+    inner = [tidy(math.exp(start + (stop - start) * i / (count - 1))) for i in range(1, count - 1)]
+    return [float(low), *inner, float(high)]
+
+
+def _number(text: str, shown: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("nan")
+    if not value.is_finite():
+        raise UsageError(f"{shown}: '{text}' is not a number")
+    return value
+
+
+def _count(text: str, shown: str) -> int:
+    if not text.isdigit() or not 2 <= int(text) <= MOST:
+        raise UsageError(f"{shown}: 'log' takes a number of points from 2 to {MOST:,}, as in log7")
+    return int(text)

@@ -1,0 +1,45 @@
+"""The log as a table: metrics.csv."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from recbench.campaign.row import Row, fact_names, metric_names
+from recbench.campaign.selection import selected
+
+
+def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
+    """One line per trial and part, in an order that does not depend on when they were run."""
+    listed = sorted(
+        rows,
+        key=lambda row: (
+            row.dataset,
+            row.split,
+            row.model,
+            row.text,
+            row.seed,
+            row.part != "valid",
+        ),
+    )
+    chosen = selected(listed, select)
+    names, facts = metric_names(listed), fact_names(listed)
+    lines = []
+    for row in listed:
+        line: dict[str, Any] = {
+            "dataset": row.dataset, "split": row.split, "model": row.model, "parameters": row.text,
+            "seed": row.seed, "part": row.part, "selected": row.trial in chosen,
+        }  # fmt: skip
+        line |= {name: row.metrics.get(name) for name in names}
+        line |= {name: row.facts.get(name) for name in facts}
+        line |= {"users": row.users, "status": row.status, "reason": row.reason, "trial": row.trial}
+        lines.append(line)
+    return frame_of(lines, facts)
+
+
+def frame_of(lines: Sequence[Mapping[str, Any]], facts: Iterable[str]) -> pd.DataFrame:
+    """Lines as a table in which facts stay whole numbers where some lines have none."""
+    frame = pd.DataFrame(lines)
+    for name in facts:
+        frame[name] = pd.Series([line[name] for line in lines], dtype=object)
+    return frame

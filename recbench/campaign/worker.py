@@ -1,0 +1,242 @@
+"""Fit a group of trials and measure them: the part of a run that takes time.
+
+A `Worker` knows a plan and nothing of results folders: it gives back rows and per-user values. So
+it runs wherever the plan can be sent: in this process, in another, on another machine.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import ThreadpoolController
+
+from recbench.campaign.plan import Plan, Trial
+from recbench.campaign.row import Row
+from recbench.campaign.traces import Rounds, rounds_of
+from recbench.environment import recent_peak, restart_peak
+from recbench.errors import DataError, RecbenchError, Refused
+from recbench.evaluate.evaluate import Values, evaluate
+from recbench.evaluate.groups import head_and_tail
+from recbench.evaluate.metrics import MetricSpec
+from recbench.linalg.topk import kernel_threads
+from recbench.models.base import Fit
+from recbench.models.context import Context
+from recbench.models.scorers import Scorer
+from recbench.splits.types import Split
+
+Leaders = Mapping[tuple[str, int], tuple[float, str]]
+"""By model and seed: the best validation value so far, negative, and its text; less is better."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The row of one trial on one part, and the values of every user behind its means."""
+
+    row: Row
+    values: pa.Table | None = None
+    unseen: bool = False
+    """Ranked for test in case the trial is selected; to be forgotten if it is not."""
+    rounds: Rounds = ()
+    """How the fit went, if that is asked for."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trial with its scorer and what its share of the fit took."""
+
+    trial: Trial
+    scorer: Scorer
+    seconds: float
+
+
+@dataclass
+class Worker:
+    """Carries out the trials of a plan."""
+
+    plan: Plan
+    context: Context = field(default_factory=Context)
+    debug: bool = False
+    """Let errors of models through instead of making them rows."""
+    trace: bool = False
+    """Measure every metric in every round of a fit on validation, and give the rounds back."""
+
+    def __post_init__(self) -> None:
+        """Compute in the precision of the plan."""
+        self.context = replace(self.context, dtype=np.dtype(self.plan.dtype))
+
+    @cached_property
+    def split(self) -> Split:
+        """The split, made when the first trial needs it."""
+        return self.plan.rule.apply(self.plan.dataset)
+
+    def work(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> list[Outcome]:
+        """Fit trials that share their heavy step and measure them on one part.
+
+        Trials that lead on validation, of which `leaders` are the best of other groups, are ranked
+        for test at once where the split fits on the same matrix for both.
+        """
+        restart_peak()
+        with compute_threads(self.context.threads):
+            try:
+                return list(self._work(trials, part, leaders))
+            except DataError:
+                raise  # the data failed, not the model
+            except Exception as error:
+                if self.debug:
+                    raise
+                return [self._lost(trial, part, error) for trial in trials]
+
+    def _work(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Iterator[Outcome]:
+        fitted = list[Fitted]()
+        results, seconds = self._fit(trials, part)
+        for trial, result in zip(trials, results, strict=True):
+            if isinstance(result, Scorer):
+                fitted.append(Fitted(trial, result, seconds))
+            elif self.debug:
+                raise result
+            else:
+                yield self._lost(trial, part, result)
+        outcomes = list(self._measure(fitted, part))
+        told = fitted if self.trace and part == "valid" else []
+        rounds = {one.trial.id: rounds_of(one.scorer) for one in told}
+        for outcome in outcomes:
+            yield replace(outcome, rounds=rounds.get(outcome.row.trial, ()))
+        if part == "valid" and self.split.full is self.split.train:
+            leading = [one for one in fitted if self._leads(one.trial, outcomes, leaders)]
+            reveal = "test" in self.plan.parts
+            chosen = [f for f in (fitted if reveal else leading) if not f.trial.model.one_part]
+            for outcome in self._measure(chosen, "test"):
+                yield replace(outcome, unseen=not reveal)
+
+    def _leads(self, trial: Trial, outcomes: Sequence[Outcome], leaders: Leaders) -> bool:
+        """Whether a trial is the best of its model so far, in this group and before."""
+        best = leaders.get(trial.rival)
+        rivals = [o.row for o in outcomes if (o.row.model, o.row.seed) == trial.rival]
+        first = min(rivals, key=lambda row: (-row.metrics[self.plan.select], row.text))
+        return first.trial == trial.id and (
+            best is None or (-first.metrics[self.plan.select], first.text) < best
+        )
+
+    def _lost(self, trial: Trial, part: str, error: Exception) -> Outcome:
+        status, reason = _verdict(error)
+        return Outcome(self.plan.row(trial, part, status=status, reason=reason))
+
+    def _fit(self, trials: Sequence[Trial], part: str) -> tuple[Sequence[Fit], float]:
+        """What became of each trial, and the seconds that each has its share in."""
+        train, _ = self.split.stage(part)
+        first = trials[0]
+        judge = self._judge(part)
+        context = replace(
+            self.context,
+            seed=first.seed,
+            validate=judge.chooses if judge else None,
+            watch=judge if self.trace else None,
+            audience=self._audience(part),
+        )
+        start = time.perf_counter()
+        results = first.model.family.fit([trial.model for trial in trials], train, context)
+        watching = judge.seconds if judge and self.trace else 0.0
+        return results, (time.perf_counter() - start - watching) / len(trials)
+
+    def _audience(self, part: str) -> tuple[pa.Array, pa.Array]:
+        data, held = self.plan.dataset, self.split.stage(part)[1]
+        return data.user_ids.take(pa.array(held.users)), data.item_ids.take(
+            pa.array(self.split.items)
+        )
+
+    def _judge(self, part: str) -> "_Judge | None":
+        """What a fit may use to stop early: nothing where it trains on the validation part too."""
+        if part == "test" and self.split.full is not self.split.train:
+            return None
+        metrics = [m for m in self.plan.metrics if self.trace or m.text == self.plan.select]
+        return _Judge(self.split, metrics, self.plan.select)
+
+    def _measure(self, fitted: Sequence[Fitted], part: str) -> Iterator[Outcome]:
+        if not fitted:
+            return
+        train, held = self.split.stage(part)
+
+        def progress(done: int, total: int) -> None:
+            self.context.progress(f"ranking for {part}", done, total)
+
+        start = time.perf_counter()
+        fitted = _side_by_side(fitted)
+        scorers = [one.scorer for one in fitted]
+        # Only the selected are compared in detail: it is not worth the time for every trial.
+        groups = head_and_tail(train) if part == "test" else None
+        measured = evaluate(scorers, held, train, self.plan.metrics, progress, groups)
+        seconds = (time.perf_counter() - start) / len(fitted)
+        for one, values in zip(fitted, measured, strict=True):
+            means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
+            row = self.plan.row(
+                one.trial, part, status="ok", metrics=means, facts=dict(one.scorer.facts),
+                users=len(held.users), fit_seconds=one.seconds, score_seconds=seconds,
+                peak_bytes=recent_peak(),
+            )  # fmt: skip
+            yield Outcome(row, self._per_user(values, part))
+
+    def _per_user(self, values: Values, part: str) -> pa.Table:
+        held = self.split.stage(part)[1]
+        columns: dict[str, Any] = {
+            "user": self.plan.dataset.user_ids.take(pa.array(held.users)),
+            "history": np.diff(held.history.indptr),
+            "targets": np.diff(held.target.indptr),
+        }
+        return pa.table(columns | {name: v for name, v in values.items() if np.ndim(v)})
+
+
+def _side_by_side(fitted: Sequence[Fitted]) -> list[Fitted]:
+    """Bring those next to each other that are ranked in one pass."""
+    order: dict[int, int] = {}
+    return sorted(fitted, key=lambda one: order.setdefault(id(one.scorer.base.shared), len(order)))
+
+
+class _Judge:
+    """Measures half-trained models on validation."""
+
+    def __init__(self, split: Split, metrics: Sequence[MetricSpec], select: str) -> None:
+        self.split, self.metrics, self.select = split, metrics, select
+        self._last: tuple[Scorer, Mapping[str, float]] | None = None
+        self.seconds = 0.0
+        """What measuring has taken."""
+
+    def __call__(self, scorer: Scorer) -> Mapping[str, float]:
+        """Every metric; those of the last scorer are remembered, for `chooses` may ask as well."""
+        if self._last is None or self._last[0] is not scorer:
+            start = time.perf_counter()
+            values = evaluate([scorer], self.split.valid, self.split.train, self.metrics)[0]
+            self._last = scorer, {name: float(np.mean(value)) for name, value in values.items()}
+            self.seconds += time.perf_counter() - start
+        return self._last[1]
+
+    def chooses(self, scorer: Scorer) -> float:
+        """The metric that selects."""
+        return self(scorer)[self.select]
+
+
+def _verdict(error: Exception) -> tuple[str, str]:
+    """The status and the reason of a trial that raised."""
+    if isinstance(error, Refused):
+        return "skipped", str(error)
+    if isinstance(error, RecbenchError):
+        return "failed", str(error)
+    return "failed", f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def compute_threads(count: int) -> Iterator[None]:
+    """Give BLAS and the compiled kernels this many threads."""
+    with _libraries(len(sys.modules)).limit(limits=count), kernel_threads(count):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries with threads: looking for them takes a millisecond, so only after imports."""
+    return ThreadpoolController()

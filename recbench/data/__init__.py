@@ -1,0 +1,1 @@
+"""Interactions, datasets, and how raw files become them."""

@@ -1,0 +1,339 @@
+"""The catalogue: what `datasets.yaml` says about each dataset, read and checked.
+
+A catalogue is a YAML mapping from a dataset's name to its entry. The one that comes with recbench
+is joined by the user's own `datasets.yaml` in the working directory, whose entries win. The keys
+of the file are the fields of the dataclasses below, so their comments are its reference. Top-level
+keys that start with an underscore hold YAML anchors and are no datasets.
+"""
+
+import re
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from yaml.constructor import SafeConstructor
+
+import recbench
+from recbench.data.readers.archive import LIMITS, Limits
+from recbench.errors import UsageError, unknown
+from recbench.registry import READERS
+
+if TYPE_CHECKING:
+    from recbench.data.recipe import Recipe
+
+EMBEDDED = "embedded"
+"""In place of a reader: the dataset is in the package, prepared."""
+PACKAGE = Path(recbench.__file__).parent
+OWN = Path("datasets.yaml")
+"""The user's own catalogue, relative to the working directory."""
+
+NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+FILE_NAME = re.compile(r"\w[\w .()+-]*")
+DIGEST_LENGTHS = {"sha256": 64, "md5": 32, "git_blob": 40}
+"""The digests a file can be pinned by, strongest first, and their hexadecimal digits."""
+
+FILTER_KEYS = ("users", "items", "mode", "order")
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One raw file: where to get it and how to know it."""
+
+    name: str
+    urls: tuple[str, ...] = ()
+    """Where it can be fetched, in order of preference; http and https only."""
+    bytes: int | None = None
+    about: int | None = None
+    """A rough size, shown before a download where the exact one is not known."""
+    sha256: str | None = None
+    md5: str | None = None
+    git_blob: str | None = None
+    """The id git gives the file: SHA-1 of `blob SIZE\\0` and the content."""
+    path: Path | None = None
+    """A local file instead of urls, relative to the catalogue."""
+    expired_certificate: str = ""
+    """What is known about a server whose certificate tends to expire."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a file."""
+        if not FILE_NAME.fullmatch(self.name):
+            raise UsageError(f"'{self.name}' is no plain file name")
+        for url in self.urls:
+            if not url.startswith(("http://", "https://")):
+                raise UsageError(f"'{url}' is neither http nor https")
+        for kind, length in DIGEST_LENGTHS.items():
+            digest = getattr(self, kind)
+            if digest is not None and not re.fullmatch(f"[0-9a-f]{{{length}}}", digest):
+                raise UsageError(f"{kind} must be {length} lower-case hexadecimal digits")
+
+    @property
+    def pinned(self) -> tuple[str, str] | None:
+        """The strongest digest the catalogue knows, with its kind."""
+        known = ((kind, getattr(self, kind)) for kind in DIGEST_LENGTHS)
+        return next(((kind, digest) for kind, digest in known if digest), None)
+
+    @property
+    def size(self) -> int:
+        """The size, exact or rough; 0 when nothing is known."""
+        return self.bytes or self.about or 0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The counts a prepared dataset should have."""
+
+    users: int
+    items: int
+    interactions: int
+    verified: bool = False
+    """Whether the counts were computed from this very file; otherwise a mismatch only warns."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Content hashes by part, `train` or `test`."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the publisher asks of those who use the data."""
+
+    text: str = ""
+    accept: bool = False
+    """The user must agree or log in first: recbench then only takes files fetched by hand."""
+    steps: tuple[str, ...] = ()
+    """How to get the files by hand."""
+
+
+def _positive(given: object) -> tuple[str, float]:
+    """Read `> 3.5`; `prepare` knows which operators exist."""
+    found = re.fullmatch(r"\s*([<>=!]+)\s*(-?\d+(?:\.\d+)?)\s*", str(given))
+    if found is None:
+        raise UsageError(f"'{given}' is no rule; write an operator and a number, such as '>= 4'")
+    return found[1], float(found[2])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One dataset: its files, how to read and prepare them, and what is known about it."""
+
+    name: str
+    title: str
+    reader: str
+    """A name from `recbench list readers`."""
+    licence: str
+    files: tuple[RemoteFile, ...] = ()
+    """What to fetch; nothing for data that comes with recbench."""
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Options of the reader."""
+    positive: tuple[str, float] | None = field(default=None, metadata={"parse": _positive})
+    """Which values count as interactions, such as '>= 4'; all of them when absent."""
+    dedup: bool = True
+    filters: tuple[Mapping[str, int | str], ...] = field(default=(), hash=False)
+    """Minimal counts, in order: users, items, mode (fixpoint, pass), order (items-first, ...)."""
+    split: str = "strong"
+    """The split of the tables that use this dataset, as typed after --split."""
+    expected: Expected | None = None
+    terms: Terms = Terms()
+    cite: str = ""
+    page: str = ""
+    limits: Limits = LIMITS
+    """What its archives may unpack to before they are taken for bombs."""
+    notes: str = ""
+    published: tuple[str, ...] = ()
+    """Keys of the papers whose tables use this dataset."""
+    published_as: str = ""
+    """What those tables call it, where that is not its name here."""
+    folder: str = ""
+    """Where its raw files are kept, where entries share them."""
+    other_layouts: tuple[tuple[RemoteFile, ...], ...] = ()
+    """Other sets of files the reader takes, when given by hand."""
+    revision: int = 1
+    """Raised when the same name gives other interactions than before."""
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the name, and refuse what contradicts itself."""
+        object.__setattr__(self, "folder", self.folder or self.name)
+        object.__setattr__(self, "published_as", self.published_as or self.name)
+        for text in (self.name, self.folder):
+            if not NAME.fullmatch(text):
+                raise UsageError(f"'{text}' must be lower-case letters, digits, dots and hyphens")
+        if self.terms.accept and not self.terms.steps:
+            raise UsageError("terms.accept needs terms.steps: how to get the files by hand")
+        for layout in self.layouts:
+            names = {file.name for file in layout}
+            if len(names) < len(layout) or any(f"{name}.json" in names for name in names):
+                raise UsageError("two files have the same name, or that of another's record")
+        for rule in self.filters:
+            for key in rule:
+                if key not in FILTER_KEYS:
+                    raise unknown("key of a filter", key, FILTER_KEYS)
+        for file in self.files:
+            if not (file.urls or file.path or self.terms.accept):
+                raise UsageError(f"{file.name} has neither urls nor a path")
+
+    @property
+    def layouts(self) -> tuple[tuple[RemoteFile, ...], ...]:
+        """Every set of files that would do, the preferred one first."""
+        return (self.files, *self.other_layouts)
+
+    @property
+    def size(self) -> int:
+        """Bytes to fetch, as far as known."""
+        return sum(file.size for file in self.files)
+
+    @cached_property
+    def recipe(self) -> "Recipe":
+        """How rows become interactions."""
+        from recbench.data.recipe import Filter, Recipe  # numpy and Arrow: too slow for a listing
+
+        filters = tuple(Filter(**typing.cast("dict[str, Any]", dict(f))) for f in self.filters)
+        return Recipe(positive=self.positive, dedup=self.dedup, filters=filters)
+
+
+def load_catalog(extra: Path | None = OWN) -> dict[str, Entry]:
+    """Read the catalogue of recbench, and the user's own, if there is one, over it.
+
+    None reads no second catalogue. A path other than the default must exist.
+    """
+    shipped = PACKAGE / "datasets.yaml"
+    if not shipped.is_file():  # an editable install: the file stands beside the package folder
+        shipped = PACKAGE.parent / "datasets.yaml"
+    entries = read_catalog(shipped, PACKAGE)
+    if extra is None or (extra == OWN and not extra.is_file()):
+        return entries
+    if not extra.is_file():
+        raise UsageError(f"there is no catalogue {extra}")
+    if extra.samefile(shipped) or extra.read_bytes() == shipped.read_bytes():
+        return entries  # in a working copy of recbench
+    own = read_catalog(extra, extra.parent)
+    for entry in own.values():
+        _check_names(entry, extra)
+    return entries | own
+
+
+def read_catalog(path: Path, folder: Path) -> dict[str, Entry]:
+    """Read one catalogue; relative paths in it start from `folder`."""
+    spot = _Spot(path, folder)
+    try:
+        node = yaml.compose(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        if node is None:
+            return {}
+        _refuse_duplicates(node, spot)
+        document = SafeConstructor().construct_document(node)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path} is not YAML that may be read here: {error}") from error
+    given = _convert(Mapping[str, Any], document, spot)
+    return {
+        name: _build(Entry, value, spot.at(name), name=name)
+        for name, value in given.items()
+        if not name.startswith("_")
+    }
+
+
+def _check_names(entry: Entry, path: Path) -> None:
+    """Look up what a user's entry names; the tests do so for the entries of recbench."""
+    spot = _Spot(path, path.parent).at(entry.name)
+    if entry.reader != EMBEDDED and entry.reader not in READERS.names():
+        raise spot.at("reader").error(unknown("reader", entry.reader, READERS.names()))
+    try:
+        entry.recipe  # noqa: B018 - building it checks it
+    except UsageError as error:
+        raise spot.error(error) from None
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """A place in a catalogue, for errors to name."""
+
+    file: Path
+    folder: Path
+    trail: str = ""
+
+    def at(self, key: str | int) -> "_Spot":
+        if isinstance(key, int):
+            return _Spot(self.file, self.folder, f"{self.trail}[{key}]")
+        return _Spot(self.file, self.folder, f"{self.trail}.{key}" if self.trail else str(key))
+
+    def error(self, text: object) -> UsageError:
+        return UsageError(f"{self.file}: {self.trail or 'top level'}: {text}")
+
+
+def _refuse_duplicates(node: yaml.Node, spot: _Spot) -> None:
+    """Refuse a key given twice: YAML would silently drop the first."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _refuse_duplicates(item, spot.at(index))
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[object] = set()
+    for key, value in node.value:
+        here = spot.at(str(key.value))
+        if key.value in seen and key.value != "<<":
+            raise here.error(f"given a second time on line {key.start_mark.line + 1}")
+        seen.add(key.value)
+        _refuse_duplicates(value, here)
+
+
+WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _convert(hint: Any, given: Any, spot: _Spot) -> Any:
+    """Check a YAML value against a type hint and turn it into that type."""
+    origin, arms = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return given
+    if is_dataclass(hint):
+        return _build(typing.cast("type", hint), given, spot)
+    if hint is Path:
+        return spot.folder / _convert(str, given, spot)
+    if origin is tuple:
+        if not isinstance(given, list):
+            raise spot.error("must be a list")
+        return tuple(_convert(arms[0], item, spot.at(index)) for index, item in enumerate(given))
+    if origin is Mapping:
+        if not isinstance(given, dict):
+            raise spot.error("must be a mapping of keys to values")
+        return {_convert(str, k, spot): _convert(arms[1], v, spot.at(k)) for k, v in given.items()}
+    allowed = [arm for arm in arms if arm is not types.NoneType] if arms else [hint]
+    if len(allowed) == 1 and allowed[0] not in WORDS:
+        return _convert(allowed[0], given, spot)
+    if type(given) in allowed:
+        return given
+    if float in allowed and type(given) is int:
+        return float(given)
+    raise spot.error(f"must be {' or '.join(WORDS[arm] for arm in allowed)}, not {given!r}")
+
+
+def _build(cls: type, given: Any, spot: _Spot, **known: Any) -> Any:
+    """Make a dataclass from a mapping whose keys are its fields."""
+    if not isinstance(given, dict):
+        raise spot.error("must be a mapping of keys to values")
+    hints = typing.get_type_hints(cls)
+    accepted = {spec.name: spec for spec in fields(cls) if spec.name not in known}
+    for key in given:
+        if key not in accepted:
+            raise spot.error(unknown("key", str(key), accepted))
+    for name, spec in accepted.items():
+        required = spec.default is MISSING and spec.default_factory is MISSING
+        if required and name not in given:
+            raise spot.error(f"'{name}' is missing")
+    values = {
+        key: _value(accepted[key], hints[key], item, spot.at(key)) for key, item in given.items()
+    }
+    try:
+        return cls(**known, **values)
+    except UsageError as error:
+        raise spot.error(error) from None
+
+
+def _value(spec: Field[Any], hint: Any, given: Any, spot: _Spot) -> Any:
+    """Read the value of one field."""
+    if "parse" not in spec.metadata:
+        return _convert(hint, given, spot)
+    try:
+        return spec.metadata["parse"](given)
+    except UsageError as error:
+        raise spot.error(error) from None

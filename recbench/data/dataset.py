@@ -1,0 +1,195 @@
+"""A Dataset as prepared: binarised, without repeats, filtered.
+
+Integer indices in file order, the ids they stand for, and a fingerprint of the content.
+"""
+
+import hashlib
+import importlib.resources
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from recbench.data import parquet
+from recbench.data.interactions import PARTS
+from recbench.errors import DataError
+from recbench.files import atomic_path
+
+Indices = npt.NDArray[np.int32]
+FORMAT = 1
+"""Version of the Parquet layout; a reader refuses files of a newer one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Binary interactions with unique (user, item) pairs, frozen.
+
+    Rows keep the order of the raw file, because published splits depend on it. Users and items
+    are numbered by ascending original id (text in byte order).
+    """
+
+    name: str
+    user: Indices
+    item: Indices
+    user_ids: pa.Array
+    item_ids: pa.Array
+    time: npt.NDArray[np.int64] | None = None
+    part: npt.NDArray[np.int8] | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are."""
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return len(self.item_ids)
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @property
+    def shape_text(self) -> str:
+        """Users x items, interactions: how a table of datasets prints it."""
+        return f"{self.n_users:,} users x {self.n_items:,} items, {len(self):,} interactions"
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """The interactions as a binary matrix, float32, users x items."""
+        return binary_csr(self.user, self.item, (self.n_users, self.n_items))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content: unique pairs of original ids in order, one `user item` a line.
+
+        It survives re-ordering of rows and changes of file format. Where the data came as
+        train and test files, it is the hash over the hash of each part.
+        """
+        if self.part is None:
+            return self._content_hash(slice(None))
+        parts = [(PARTS[code], self.part == code) for code in np.unique(self.part)]
+        text = "".join(f"{name} {self._content_hash(rows)}\n" for name, rows in parts)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def rows_digest(self) -> str:
+        """SHA-256 of the rows as they stand: unlike the fingerprint, order and times count."""
+        digest = hashlib.sha256()
+        for column in (self.user, self.item, self.time, self.part):
+            if column is not None:
+                digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
+
+    def part_fingerprint(self, part: str) -> str:
+        """The content hash of one distributed part."""
+        if self.part is None:
+            raise DataError(f"{self.name} did not come in parts")
+        return self._content_hash(self.part == PARTS.index(part))
+
+    def _content_hash(self, rows: slice | npt.NDArray[np.bool_]) -> str:
+        user, item = self.user[rows], self.item[rows]
+        # One sort of one integer key beats a two-key sort by far.
+        key = np.sort(user.astype(np.int64) * self.n_items + item)
+        digest = hashlib.sha256()
+        users, items = self.user_ids.cast(pa.string()), self.item_ids.cast(pa.string())
+        for start in range(0, len(key), 1 << 20):
+            u, i = np.divmod(key[start : start + (1 << 20)], self.n_items)
+            line = pc.binary_join_element_wise(
+                users.take(pa.array(u)), items.take(pa.array(i)), " "
+            )
+            text = pc.binary_join_element_wise(line, "", "\n")
+            digest.update(_bytes_of(text))
+        return digest.hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write the dataset to one Parquet file, whole or not at all.
+
+        `user` and `item` are indices; row n of `user_id` is the original id of user n. The
+        shorter columns are filled up with nulls, which take no space.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = {
+            name: values if isinstance(values, pa.Array) else pa.array(values)
+            for name, values in self._columns()
+        }
+        header = {
+            "format": FORMAT,
+            "name": self.name,
+            "rows": len(self),
+            "users": self.n_users,
+            "items": self.n_items,
+            "fingerprint": self.fingerprint,
+            "provenance": dict(self.provenance),
+        }
+        with atomic_path(path) as temporary:
+            parquet.write(columns, json.dumps(header), temporary)
+            parquet.seal(temporary)
+
+    def _columns(self) -> Iterator[tuple[str, Any]]:
+        for name in ("user", "item", "time", "part", "user_ids", "item_ids"):
+            if getattr(self, name) is not None:
+                yield name.removesuffix("s"), getattr(self, name)
+
+    @classmethod
+    def load(cls, path: Path) -> "Dataset":
+        """Read a file written by `save`, once every byte of it has been verified."""
+        if not path.is_file():
+            raise DataError(f"{path} does not exist")
+        parquet.check_seal(path)
+        file = pq.ParquetFile(path)
+        header = json.loads(file.metadata.metadata[b"recbench"])
+        if header["format"] > FORMAT:
+            raise DataError(f"{path} was written by a newer recbench; upgrade to read it")
+        names = set(file.schema_arrow.names)
+        rows = {
+            name: parquet.read(file, name, header["rows"]).to_numpy()
+            for name in ("user", "item", "time", "part")
+            if name in names
+        }
+        data = cls(
+            name=header["name"],
+            user_ids=parquet.read(file, "user_id", header["users"]).combine_chunks(),
+            item_ids=parquet.read(file, "item_id", header["items"]).combine_chunks(),
+            provenance=header["provenance"],
+            **rows,
+        )
+        data.__dict__["fingerprint"] = header["fingerprint"]
+        return data
+
+
+def load_embedded(name: str) -> Dataset:
+    """Load a dataset that comes with the package."""
+    source = importlib.resources.files("recbench.data") / "embedded" / f"{name}.parquet"
+    with importlib.resources.as_file(source) as path:
+        return Dataset.load(path)
+
+
+def binary_csr(user: Indices, item: Indices, shape: tuple[int, int]) -> sparse.csr_array:
+    """Build a sorted float32 matrix of ones from unique pairs."""
+    ones = np.ones(len(user), dtype=np.float32)
+    matrix = sparse.csr_array((ones, (user, item)), shape=shape)
+    matrix.sort_indices()
+    return matrix
+
+
+def _bytes_of(text: pa.Array) -> memoryview:
+    """The concatenated bytes of a freshly built string array."""
+    return memoryview(text.buffers()[2])
+
+
+def ids_from(values: Iterable[Any]) -> pa.Array:
+    """Make an id array from Python values: int64 if they are integers, else text."""
+    listed = list(values)
+    kind = pa.int64() if all(isinstance(value, int) for value in listed) else pa.string()
+    return pa.array(listed, type=kind)

@@ -1,0 +1,1 @@
+"""Raw files: downloaded, verified, kept."""

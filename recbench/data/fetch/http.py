@@ -1,0 +1,308 @@
+"""One file over HTTP, whatever the network does: resume, retry, verify, try the next address.
+
+The bytes arrive in a part of stable name, so that a process killed at any moment leaves a
+beginning the next one goes on from. This module and no other opens sockets.
+"""
+
+import random
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
+
+from recbench import __version__
+from recbench.data.catalog import RemoteFile
+from recbench.data.fetch.cache import Part, Place, Version, kinds_for, mismatch, no_room
+
+Progress = Callable[[str, int, int], None]
+"""Called with a file's name, the bytes that are here and their total; 0 if that is unknown."""
+
+PASSING = {408, 425, 429, 500, 502, 503, 504}
+"""Answers that may be different in a moment."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How patient a transfer is; times are in seconds."""
+
+    attempts: int = 4
+    """Failures in a row without a new byte before an address is given up."""
+    connect: float = 10.0
+    read: float = 30.0
+    """Silence after which a connection counts as stalled."""
+    wait: float = 1.0
+    """The first pause; each further one is twice as long."""
+    longest_wait: float = 60.0
+    """No pause is longer, whatever the server asks for."""
+    redirects: int = 10
+    block: int = 1 << 19
+    sleep: Callable[[float], None] = time.sleep
+
+    def pause(self, failures: int, asked: float | None) -> None:
+        """Sleep as the server asked, else ever longer, at random so that crowds disperse."""
+        if asked is None:
+            asked = self.wait * 2.0 ** (failures - 1) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        self.sleep(min(asked, self.longest_wait))
+
+
+class Unusable(Exception):
+    """This address will not give the file."""
+
+
+class Passing(Exception):
+    """Something that may not happen again."""
+
+    def __init__(self, text: str, asked: float | None = None) -> None:
+        super().__init__(text)
+        self.asked = asked
+
+
+class Unreachable(Exception):
+    """No address gave the file; holds each with its reason."""
+
+    def __init__(self, reasons: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self.reasons = reasons
+
+
+class Session(requests.Session):
+    """Follows redirects to http and https only, and never from https down to plain http."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Look at where a redirect leads before it is followed."""
+        target = super().get_redirect_target(resp)
+        if target:
+            before, after = urlsplit(resp.url).scheme, urlsplit(urljoin(resp.url, target)).scheme
+            if after not in ("http", "https") or (before, after) == ("https", "http"):
+                resp.close()
+                raise Unusable(f"it redirects from {before} to {after}, which is not allowed")
+        return target
+
+
+@dataclass
+class Transfer:
+    """The attempts to get one file."""
+
+    file: RemoteFile
+    place: Place
+    policy: Policy
+    insecure: bool
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        """Look up what the file will be verified by."""
+        self.kinds = kinds_for(self.file)
+        self.record = self.place.record()
+
+    def run(self, urls: Sequence[str]) -> None:
+        """Fetch, verify and install the file from the first address that can give it."""
+        reasons = []
+        self.session = Session()
+        self.session.max_redirects = self.policy.redirects
+        with self.session, Part(self.place, self.kinds) as self.part:
+            for url in urls:
+                try:
+                    return self._from(url)
+                except Unusable as reason:
+                    reasons.append((url, str(reason)))
+        raise Unreachable(reasons)
+
+    def _from(self, url: str) -> None:
+        """Get the file from one address; bytes put together from pieces get a second chance."""
+        for _ in range(2):
+            if not self._complete():
+                self._persist(url)
+            digests = self.part.digests(self.kinds)
+            wrong = mismatch(self.file, self.part.held, digests, self.record)
+            if wrong is None:
+                self.part.synchronise()
+                return self.place.install(self.place.part, self.file, digests, url)
+            pieced = self.part.pieced
+            self.part.discard()
+            if not pieced:
+                break
+        raise Unusable(wrong)
+
+    @property
+    def total(self) -> int | None:
+        """The size of the file, as far as known."""
+        known = self.part.version.total if self.part.version else None
+        return self.file.bytes if known is None else known
+
+    def _complete(self) -> bool:
+        """Whether nothing is missing: the process was killed between the last byte and the end."""
+        return self.part.held > 0 and self.part.held == self.total
+
+    def _persist(self, url: str) -> None:
+        """Try one address until it gives everything or nothing more."""
+        failures = 0
+        while True:
+            furthest = self.part.furthest
+            try:
+                return self._attempt(url)
+            except Passing as trouble:
+                failures = 1 if self.part.furthest > furthest else failures + 1
+                if failures >= self.policy.attempts:
+                    again = f", {failures} times in a row" if failures > 1 else ""
+                    raise Unusable(f"{trouble}{again}") from trouble
+                self.policy.pause(failures, trouble.asked)
+
+    def _attempt(self, url: str) -> None:
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"recbench/{__version__}"}
+        version = self.part.version
+        known = version.validator if version and version.url == url else ""
+        # A pinned digest decides in the end, so any server's bytes may follow any other's.
+        if self.part.held and (self.file.pinned or known):
+            headers["Range"] = f"bytes={self.part.held}-"
+            if not self.file.pinned:
+                headers["If-Range"] = known
+        with self._get(url, headers) as response:
+            if self._accept(response, url):
+                self._receive(response)
+
+    def _get(self, url: str, headers: dict[str, str]) -> requests.Response:
+        timeouts = (self.policy.connect, self.policy.read)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
+                return self.session.get(
+                    url, headers=headers, stream=True, timeout=timeouts, verify=not self.insecure
+                )
+        except requests.TooManyRedirects:
+            raise Unusable(f"it redirects more than {self.policy.redirects} times") from None
+        except (requests.ConnectionError, requests.Timeout) as error:
+            reason = explain(error, self.policy)
+            certificate = (
+                isinstance(error, requests.exceptions.SSLError) and "CERTIFICATE" in reason
+            )
+            raise (Unusable if certificate else Passing)(reason) from error
+        except (requests.RequestException, ValueError) as error:
+            raise Unusable(explain(error, self.policy)) from error
+
+    def _accept(self, response: requests.Response, url: str) -> bool:
+        """Fit the part to what an answer announces; False if no bytes are missing."""
+        self._refuse(response)
+        start, total = extent(response)
+        offered = Version(
+            url, response.headers.get("ETag", ""), response.headers.get("Last-Modified", ""), total
+        )
+        if self.file.bytes is not None and total not in (None, self.file.bytes):
+            raise Unusable(f"it offers {total:,} bytes, {self.file.bytes:,} are expected")
+        if response.status_code == 200:
+            self.part.discard()
+        elif self._changed(offered, start):
+            self.part.discard()
+            raise Passing("the file changed while it was being fetched")
+        else:
+            self.part.pieced = True
+        self._settle(response, offered)
+        return response.status_code != 416
+
+    def _refuse(self, response: requests.Response) -> None:
+        """Turn away an answer that is not the file."""
+        if response.status_code in PASSING:
+            raise Passing(f"{response.status_code} {response.reason}", retry_after(response))
+        if response.status_code not in (200, 206, 416):
+            raise Unusable(f"{response.status_code} {response.reason}")
+        page = response.headers.get("Content-Type", "").startswith("text/html")
+        if page and not self.file.pinned:
+            raise Unusable("it answers with a web page")
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity" and not self.file.name.endswith((".gz", ".tgz", ".zip")):
+            raise Unusable(f"it sends the file in {encoding} encoding, which was not asked for")
+
+    def _changed(self, offered: Version, start: int | None) -> bool:
+        """Whether a partial answer does not continue what is held."""
+        before = self.part.version
+        if start is None:  # beyond the end: fine only if nothing is missing
+            return offered.total != self.part.held
+        if start != self.part.held:
+            return True
+        if self.file.pinned or before is None:
+            return False
+        return offered.contradicts(before)
+
+    def _settle(self, response: requests.Response, offered: Version) -> None:
+        """Note what is coming, and see that there is room for it."""
+        chunked = getattr(response.raw, "chunked", False)  # its end is marked, a plain one is not
+        if offered.total is None and not chunked and not (self.file.bytes or self.file.pinned):
+            raise Unusable("it does not say how long the file is, so a cut would go unnoticed")
+        self.part.belongs_to(offered)
+        missing = (self.total or 0) - self.part.held
+        if missing > shutil.disk_usage(self.place.folder).free:
+            raise no_room(self.place, f"{missing / 1e6:,.1f} MB are missing")
+
+    def _receive(self, response: requests.Response) -> None:
+        total = self.total
+        for piece in self._pieces(response):
+            if total is not None and self.part.held + len(piece) > total:
+                self.part.discard()
+                raise Unusable(f"it sends more than the {total:,} bytes expected")
+            self.part.append(piece)
+            self.progress(self.file.name, self.part.held, total or 0)
+        if total is not None and self.part.held < total:
+            raise Passing(self._cut())
+
+    def _pieces(self, response: requests.Response) -> Iterator[bytes]:
+        try:
+            # Unlike read, read1 returns what has arrived: a stall or a cut loses nothing.
+            while piece := response.raw.read1(self.policy.block):
+                yield piece
+        except urllib3.exceptions.ProtocolError as error:
+            raise Passing(self._cut()) from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Passing(explain(error, self.policy)) from error
+
+    def _cut(self) -> str:
+        whole = f" of {self.total:,}" if self.total else ""
+        return f"the connection closed after {self.part.held:,}{whole} bytes"
+
+
+def extent(response: requests.Response) -> tuple[int | None, int | None]:
+    """Where the body starts and how long the whole file is."""
+    if response.status_code == 200:
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if length.isdecimal() else None
+    text = response.headers.get("Content-Range", "")
+    if response.status_code == 416 and not text:
+        return None, None
+    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", text)
+    if found is None:
+        raise Unusable(f"its answer to a range has the Content-Range '{text}'")
+    start, total = found.groups()
+    return int(start) if start else None, None if total == "*" else int(total)
+
+
+def retry_after(response: requests.Response) -> float | None:
+    """The pause a server asks for, given in seconds or as a date."""
+    text = response.headers.get("Retry-After", "").strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def explain(error: BaseException, policy: Policy) -> str:
+    """The innermost reason of a network error, without object addresses."""
+    if isinstance(error, requests.ConnectTimeout):
+        return f"no connection within {policy.connect:g} s"
+    if isinstance(error, requests.ReadTimeout | urllib3.exceptions.ReadTimeoutError):
+        return f"nothing arrived for {policy.read:g} s"
+    inner: object = error
+    while isinstance(inner, BaseException):
+        error = inner
+        inner = getattr(error, "reason", None) or (error.args[-1] if error.args else None)
+    return (
+        re.sub(r"^<[^>]*>:\s*|^\S*Connection\w*\([^)]*\):\s*", "", str(error))
+        or type(error).__name__
+    )

@@ -1,0 +1,228 @@
+"""A name as typed to a prepared Dataset: embedded, synthetic, catalogued, or your own file."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recbench.data.catalog import EMBEDDED, Entry, load_catalog
+from recbench.data.clean import prepare
+from recbench.data.dataset import Dataset, load_embedded
+from recbench.data.fetch.raw import fetch
+from recbench.data.interactions import Interactions
+from recbench.data.readers.archive import Limits
+from recbench.data.recipe import Filter, Recipe
+from recbench.errors import DataError, UsageError, unknown
+from recbench.files import home_folder
+from recbench.registry import READERS
+
+SYNTHETIC = "synthetic"
+SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+"""Readers of a user's own file by the end of its name; anything else is delimited text."""
+
+
+@dataclass
+class Access:
+    """Where datasets are kept and how they may be got."""
+
+    home: Path = field(default_factory=home_folder)
+    fetching: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `fetch`: source, mirror, offline, insecure, progress."""
+    accept_counts: bool = False
+    """Go on, on the record, with a dataset whose counts are not the published ones."""
+    announce: Callable[[str], None] = lambda text: None
+
+
+def open_dataset(name: str, access: Access) -> Dataset:
+    """Return a dataset ready to split, preparing it first if that was not done before."""
+    if name.partition(":")[0] == SYNTHETIC:
+        from recbench.data.synthetic import generate, parse
+
+        return generate(parse(name))
+    entry = entry_of(name)
+    if entry.reader == EMBEDDED:
+        return load_embedded(name)
+    path = prepared_path(entry, access.home)
+    if path.exists():
+        dataset = Dataset.load(path)
+        changed = changes(entry, dataset, path)
+        if not changed:
+            return dataset
+        access.announce(f"{name}: {changed} since it was prepared; preparing it again")
+    return prepare_entry(entry, access)
+
+
+def at_hand(name: str, announce: Callable[[str], None] = lambda text: None) -> Dataset | None:
+    """A dataset that needs no download; None for others, and for names that nobody knows."""
+    access = Access(announce=announce)
+    try:
+        state = state_of(entry_of(name), access.home)
+    except UsageError:
+        return None
+    return open_dataset(name, access) if state in ("embedded", "ready") else None
+
+
+def described(entry: Entry) -> dict[str, str]:
+    """What the catalogue says of an entry that decides, or vouches for, its interactions."""
+    return {
+        "reader": f"{entry.reader} {json.dumps(dict(entry.options), sort_keys=True, default=str)}",
+        "recipe": entry.recipe.text,
+        "files": ", ".join(f"{file.name} {file.pinned}" for file in entry.files),
+        "expected counts": str(entry.expected),
+    }
+
+
+def changes(entry: Entry, dataset: Dataset, path: Path) -> str:
+    """What is no longer as it was when a dataset was prepared; empty if nothing is."""
+    known = dataset.provenance
+    before = {"recipe": known.get("recipe")} | known.get("described", {})
+    now = described(entry)
+    told = [key for key in now if before.get(key, now[key]) != now[key]]
+    prepared = path.stat().st_mtime
+    # A file of the user's own has no digest: it is taken for another once it is younger.
+    own = [file.path for file in entry.files if file.path is not None and file.path.exists()]
+    told += [file.name for file in own if file.stat().st_mtime > prepared]
+    return f"its {' and '.join(told)} changed" if told else ""
+
+
+def default_split(name: str) -> str:
+    """The split a dataset is used with unless the user says otherwise."""
+    return "strong" if name.partition(":")[0] == SYNTHETIC else entry_of(name).split
+
+
+def entry_of(name: str) -> Entry:
+    """Look a name up in the catalogue."""
+    catalog = load_catalog()
+    if name not in catalog:
+        raise unknown("dataset", name, [*catalog, f"{SYNTHETIC}:users=…"])
+    return catalog[name]
+
+
+def prepared_path(entry: Entry, home: Path) -> Path:
+    """Where the prepared Parquet of an entry is kept; a new revision is a new file."""
+    return home / "prepared" / f"{entry.name}-{entry.revision}.parquet"
+
+
+def state_of(entry: Entry, home: Path) -> str:
+    """'embedded', 'ready', or how a dataset can be had."""
+    if entry.reader == EMBEDDED:
+        return "embedded"
+    if prepared_path(entry, home).exists():
+        return "ready"
+    return "by hand" if entry.terms.accept else "to fetch"
+
+
+def prepare_entry(entry: Entry, access: Access) -> Dataset:
+    """Fetch, read, prepare, check and keep a dataset of the catalogue."""
+    paths = raw_files(entry, access)
+    dataset = prepare(
+        read_entry(entry, paths),
+        entry.recipe,
+        entry.name,
+        {
+            "split": entry.split,
+            "reader": entry.reader,
+            "files": [path.name for path in paths],
+            "revision": entry.revision,
+            "described": described(entry),
+        },
+    )
+    dataset = check_counts(entry, dataset, access)
+    dataset.save(prepared_path(entry, access.home))
+    return dataset
+
+
+def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
+    """The raw files of an entry, fetched if need be, after saying what its publisher asks."""
+    if entry.terms.text:
+        access.announce(f"{entry.name}: {entry.terms.text}")
+    paths = fetch(entry, access.home, **access.fetching)
+    access.announce(f"reading {entry.name}")
+    return paths
+
+
+def read_raw(entry: Entry, access: Access) -> Interactions:
+    """The rows of an entry as they stand in its raw files."""
+    if entry.reader == EMBEDDED:
+        raise UsageError(f"{entry.name} comes prepared; there are no raw files to search in")
+    return read_entry(entry, raw_files(entry, access))
+
+
+def read_entry(entry: Entry, paths: Sequence[Path]) -> Interactions:
+    """Read the raw files of an entry."""
+    limits = Limits(max_bytes=entry.limits.max_bytes, max_ratio=entry.limits.max_ratio)
+    rows: Interactions = READERS.get(entry.reader)(paths, entry.options, limits)
+    return rows
+
+
+def check_counts(entry: Entry, dataset: Dataset, access: Access) -> Dataset:
+    """Compare counts and content with what the catalogue expects.
+
+    What was verified must match, or be accepted on the record; what was only recalled or
+    inferred gives a warning.
+    """
+    problem = _mismatch(entry, dataset)
+    if not problem:
+        return dataset
+    known = entry.expected is not None and entry.expected.verified
+    if known and not access.accept_counts:
+        raise DataError(
+            f"{problem}; the raw file or its preparation is not what the tables used "
+            f"(`recbench fetch {entry.name} --accept-counts` goes on and records the deviation)"
+        )
+    access.announce(f"warning: {problem}" + ("" if known else " (expected counts are unverified)"))
+    provenance = {**dataset.provenance, "deviation": problem}
+    return Dataset(
+        dataset.name, dataset.user, dataset.item, dataset.user_ids, dataset.item_ids,
+        dataset.time, dataset.part, provenance,
+    )  # fmt: skip
+
+
+def _mismatch(entry: Entry, dataset: Dataset) -> str:
+    expected = entry.expected
+    if expected is None:
+        return ""
+    found = (dataset.n_users, dataset.n_items, len(dataset))
+    wanted = (expected.users, expected.items, expected.interactions)
+    if found != wanted:
+        return f"{entry.name} has {_counts(found)}, expected {_counts(wanted)}"
+    for part, digest in expected.fingerprints.items():
+        if dataset.part_fingerprint(part) != digest:
+            return f"the {part} interactions of {entry.name} are not the published ones"
+    return ""
+
+
+def _counts(counts: tuple[int, int, int]) -> str:
+    users, items, interactions = counts
+    return f"{users:,} users x {items:,} items x {interactions:,} interactions"
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A user's own file and what its columns mean."""
+
+    path: Path
+    user: str = "user"
+    item: str = "item"
+    value: str | None = None
+    time: str | None = None
+    minimum: float | None = None
+    core: int = 0
+
+
+def open_file(own: OwnFile) -> Dataset:
+    """Read and prepare a user's own file; nothing is kept."""
+    if not own.path.is_file():
+        what = "is a folder; give one file" if own.path.is_dir() else "there is no such file"
+        raise DataError(f"{own.path}: {what}")
+    if own.minimum is not None and own.value is None:
+        raise UsageError("a minimum needs the column of values it applies to")
+    named = {"user": own.user, "item": own.item, "value": own.value, "time": own.time}
+    columns = {role: column for role, column in named.items() if column is not None}
+    reader = SUFFIXES.get(own.path.suffix.lower(), "delimited")
+    interactions = READERS.get(reader)([own.path], {"columns": columns}, Limits())
+    positive = None if own.minimum is None else (">=", own.minimum)
+    filters = (Filter(users=own.core, items=own.core),) if own.core else ()
+    recipe = Recipe(positive=positive, filters=filters)
+    return prepare(interactions, recipe, own.path.stem, {"file": own.path.name, "columns": columns})

@@ -1,0 +1,243 @@
+"""What a ranking is worth: every metric, a few lines over a `Ranking`.
+
+In the formulas T is the set of items held out of one user, t = |T|, ranks r count from 1, and
+hit(r) is 1 where the item at rank r is in T, else 0. A metric gives one number per user, or one
+number where it describes everybody's lists together. No metric adds in an order that depends on
+blocks or threads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from recbench.errors import RecbenchError, UsageError
+from recbench.evaluate.ranking import Counts, Flags, Ranking
+from recbench.registry import METRICS
+
+Values = npt.NDArray[np.float64]
+
+MAX_K = 1_000_000
+"""The longest list a metric may ask for: more than any catalogue has items."""
+NGCF_WINDOW = 100
+"""The longest of NGCF's default cutoffs, over which its ideal ranking is taken."""
+
+
+Metric = Callable[[Ranking, int], Values | float]
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """A metric as asked for: which one, and how far down the list it looks."""
+
+    name: str
+    k: int
+    text: str
+    """The canonical name, such as `ndcg@100`."""
+    function: Metric
+
+    @property
+    def depth(self) -> int:
+        """How many ranks must be known; a metric with a `window` looks beyond its cutoff."""
+        return max(self.k, getattr(self.function, "window", 0))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether more is better, so that trials can be selected by it."""
+        return bool(getattr(self.function, "chooses", True))
+
+    def __call__(self, ranking: Ranking) -> Values:
+        """Compute one finite number per user, or a single one (0-d) for everybody."""
+        values = np.asarray(self.function(ranking, self.k), dtype=np.float64)
+        if values.shape not in ((), (len(ranking),)):
+            raise RecbenchError(
+                f"metric '{self.name}' gave shape {values.shape} for {len(ranking)} users; "
+                "return one number per user, or a single number for everybody"
+            )
+        if not np.isfinite(values).all():
+            raise RecbenchError(
+                f"metric '{self.name}' gave values that are not finite; "
+                "return a number for every user, also for one without recommendations"
+            )
+        return values
+
+
+def parse_metric(text: str) -> MetricSpec:
+    """Read `ndcg@100`, in upper or lower case."""
+    name, at, cutoff = text.strip().lower().partition("@")
+    if not name:
+        raise UsageError(f"'{text}' is not a metric; write a name and a cutoff, such as ndcg@100")
+    function: Metric = METRICS.get(name)
+    if not at:
+        raise UsageError(f"metric '{text}' has no cutoff; write {name}@20 for the first 20 ranks")
+    digits = cutoff.isascii() and cutoff.isdigit() and len(cutoff) <= len(str(MAX_K))
+    if not digits or not 1 <= int(cutoff) <= MAX_K:
+        raise UsageError(
+            f"metric '{text}': the cutoff must be a whole number from 1 to {MAX_K}, "
+            f"not '{cutoff}'; write for example {name}@20"
+        )
+    k = int(cutoff)
+    return MetricSpec(name, k, f"{name}@{k}", function)
+
+
+@METRICS.register("recall")
+def recall(ranking: Ranking, k: int) -> Values:
+    """The share of the held-out items that is in the top k: hits / t."""
+    return ranking.found(k) / ranking.targets
+
+
+@METRICS.register("recall-capped")
+def recall_capped(ranking: Ranking, k: int) -> Values:
+    """The share of the hits that a list of k could have had: hits / min(k, t)."""
+    return ranking.found(k) / np.minimum(ranking.targets, k)
+
+
+@METRICS.register("precision")
+def precision(ranking: Ranking, k: int) -> Values:
+    """The share of the top k that was held out: hits / k, however short the list is."""
+    return ranking.found(k) / k
+
+
+@METRICS.register("f1")
+def f1(ranking: Ranking, k: int) -> Values:
+    """The harmonic mean of precision and recall: 2 hits / (k + t)."""
+    return 2 * ranking.found(k) / (ranking.targets + k)
+
+
+@METRICS.register("hit")
+def hit(ranking: Ranking, k: int) -> Values:
+    """Whether the top k holds any held-out item: 1 if hits > 0, else 0."""
+    return (ranking.found(k) > 0).astype(np.float64)
+
+
+@METRICS.register("mrr")
+def reciprocal_rank(ranking: Ranking, k: int) -> Values:
+    """The reciprocal of the rank of the first hit: 1 / min{r ≤ k : hit(r)}, or 0 without one."""
+    hits = ranking.hits_at(k)
+    reciprocal: Values = hits.any(axis=1) / (hits.argmax(axis=1) + 1)
+    return reciprocal
+
+
+@METRICS.register("map")
+def average_precision(ranking: Ranking, k: int) -> Values:
+    """The precision at every hit, averaged: Σ_{r≤k} hit(r) · hits(r)/r / min(k, t)."""
+    found = ranking.found(k)
+    users, ranks = np.nonzero(ranking.hits_at(k))
+    earlier = np.cumsum(found) - found
+    nth_hit = np.arange(1, len(users) + 1) - earlier[users]
+    total = np.bincount(users, weights=nth_hit / (ranks + 1), minlength=len(ranking))
+    return total / np.minimum(ranking.targets, k)
+
+
+@METRICS.register("ndcg")
+def ndcg(ranking: Ranking, k: int) -> Values:
+    """Discounted gain over its best: Σ_{r≤k} hit(r)/log2(r+1) / Σ_{r≤min(k,t)} 1/log2(r+1)."""
+    return _dcg(ranking.hits_at(k)) / ideal_dcg(k)[np.minimum(ranking.targets, k)]
+
+
+@METRICS.register("ndcg-ngcf")
+def ndcg_ngcf(ranking: Ranking, k: int) -> Values:
+    """NDCG as NGCF computes it: Σ_{r≤k} hit(r)/log2(r+1) / Σ_{r≤min(k,h)} 1/log2(r+1).
+
+    h is the number of hits in the top max(k, 100), where `ndcg` has t: the ideal is the same list
+    with its hits moved to the front, so targets it missed cost nothing. 0 without a hit. Not
+    comparable with `ndcg`.
+    """
+    found = ranking.found(max(k, NGCF_WINDOW))
+    gain = _dcg(ranking.hits_at(k))
+    ideal = ideal_dcg(k)[np.minimum(found, k)]
+    return np.divide(gain, ideal, out=np.zeros_like(gain), where=found > 0)
+
+
+ndcg_ngcf.window = NGCF_WINDOW  # what MetricSpec.depth reads
+
+
+def _dcg(hits: Flags) -> Values:
+    """Σ hit(r)/log2(r+1), added in rank order: a perfect list equals its ideal to the last bit."""
+    users, ranks = np.nonzero(hits)
+    weights = discounts(hits.shape[1])[ranks]
+    return np.bincount(users, weights, minlength=len(hits)).astype(np.float64)
+
+
+@lru_cache(maxsize=64)
+def discounts(depth: int) -> Values:
+    """1/log2(r+1) for r = 1 .. depth."""
+    table = 1 / np.log2(np.arange(2, depth + 2))
+    table.flags.writeable = False  # shared by every caller
+    return table
+
+
+@lru_cache(maxsize=64)
+def ideal_dcg(depth: int) -> Values:
+    """The gain of a list whose first n ranks are hits, for n = 0 .. depth."""
+    table = np.concatenate([[0.0], np.cumsum(discounts(depth))])
+    table.flags.writeable = False
+    return table
+
+
+@METRICS.register("coverage")
+def coverage(ranking: Ranking, k: int) -> float:
+    """The share of the items that is in anybody's top k: |∪_u top_k(u)| / n_items."""
+    return np.count_nonzero(_exposure(ranking, k)) / ranking.n_items
+
+
+@METRICS.register("gini")
+def gini(ranking: Ranking, k: int) -> float:
+    """How unequally the items share the top k lists: Σ_j (2j - n - 1) e_(j) / (n Σ_j e_j).
+
+    e_(j) are the numbers of lists each of the n items is in, ascending. 0: all items equally
+    often; (n-1)/n: one item only; 1 where nobody was recommended anything.
+    """
+    exposure = np.sort(_exposure(ranking, k))
+    n, total = len(exposure), int(exposure.sum())
+    if total == 0:
+        return 1.0
+    weights = 2 * np.arange(1, n + 1) - n - 1
+    return int(weights @ exposure) / (n * total)
+
+
+def _exposure(ranking: Ranking, k: int) -> Counts:
+    """How many top k lists each item is in."""
+    lists = np.zeros(ranking.n_items + 1, dtype=np.int64)
+    for rank in ranking.items_at(k).T:
+        lists += np.bincount(rank + 1, minlength=len(lists))
+    return lists[1:]  # the first counts the empty places
+
+
+@METRICS.register("novelty")
+def novelty(ranking: Ranking, k: int) -> Values:
+    """The mean self-information of the top k in bits: mean of log2(train users / users of item).
+
+    An item nobody has counts as if one user had it. 0 for a user recommended nothing.
+    """
+    users = np.maximum(ranking.popularity, 1)
+    return _mean_over_list(ranking.items_at(k), np.log2(ranking.n_train_users / users))
+
+
+@METRICS.register("popularity")
+def popularity_percentile(ranking: Ranking, k: int) -> Values:
+    """The mean popularity percentile of the top k: mean of (items less popular + ties/2) / n_items.
+
+    Popularity is the number of train users, ties include the item itself; 0.5 is a random list,
+    near 1 the most popular items. 0 for a user recommended nothing.
+    """
+    order = np.sort(ranking.popularity)
+    less = np.searchsorted(order, ranking.popularity, side="left")
+    up_to = np.searchsorted(order, ranking.popularity, side="right")
+    return _mean_over_list(ranking.items_at(k), (less + up_to) / (2 * ranking.n_items))
+
+
+def _mean_over_list(items: npt.NDArray[np.int32], value: Values) -> Values:
+    """Average a value per item over the items each user was recommended; 0 if there are none."""
+    padded = np.append(value, 0.0)  # what -1 points at
+    total = np.zeros(len(items))
+    for rank in items.T:  # rank by rank: no users x k array of floats
+        total += padded[rank]
+    length: Counts = (items >= 0).sum(axis=1, dtype=np.int64)
+    return total / np.maximum(length, 1)
+
+
+for _description in (coverage, gini, novelty, popularity_percentile):
+    _description.chooses = False  # they describe lists; more of them is not better

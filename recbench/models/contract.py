@@ -1,0 +1,171 @@
+"""What every model must do, whoever wrote it: `recbench check-plugin NAME`.
+
+Each check is a function that takes a model and raises AssertionError with a sentence. The
+matrices are tiny, so a model passes or fails in a moment.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from recbench.models.base import Model
+from recbench.models.context import Context
+from recbench.models.scorers import Scorer
+from recbench.params import make, params_of
+from recbench.registry import MODELS, build
+
+Check = Callable[[Model], None]
+CHECKS: dict[str, Check] = {}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one check; `problem` is empty if it passed."""
+
+    check: str
+    problem: str = ""
+
+
+def check_model(model: Model) -> Iterator[Outcome]:
+    """Put a model through every check."""
+    for name, check in CHECKS.items():
+        try:
+            check(model)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
+            known = isinstance(error, AssertionError)
+            yield Outcome(name, str(error) if known else f"{type(error).__name__}: {error}")
+        else:
+            yield Outcome(name)
+
+
+def _rule(function: Check) -> Check:
+    CHECKS[(function.__doc__ or "").strip().rstrip(".")] = function
+    return function
+
+
+def example(users: int = 40, items: int = 12, seed: int = 7) -> sparse.csr_array:
+    """Two tastes: even users have mostly even items, odd users mostly odd ones."""
+    rng = np.random.default_rng(seed)
+    alike = np.equal.outer(np.arange(users) % 2, np.arange(items) % 2)
+    dense = rng.random((users, items)) < np.where(alike, 0.6, 0.15)
+    return sparse.csr_array(dense.astype(np.float32))
+
+
+def fit(model: Model, train: sparse.csr_array, seed: int = 0, threads: int = 1) -> Scorer:
+    """Fit one model alone, through its family, as a run does."""
+    context = Context(seed=seed, threads=threads, dtype=np.float64)
+    return model.fit(train, context)
+
+
+def scores(scorer: Scorer, history: sparse.csr_array) -> np.ndarray:
+    """Scores of the users of `history`, the rows of the train matrix."""
+    return np.asarray(scorer.score(history, np.arange(history.shape[0], dtype=np.int32)))
+
+
+@_rule
+def _shape(model: Model) -> None:
+    """One finite score for every user and item."""
+    train = example()
+    block = scores(fit(model, train), train)
+    assert block.shape == train.shape, f"{block.shape} scores for a matrix of {train.shape}"
+    assert np.isfinite(block).all(), "some scores are not finite"
+
+
+@_rule
+def _deterministic(model: Model) -> None:
+    """The same seed gives the same scores."""
+    train = example()
+    first, second = (scores(fit(model, train, seed=3), train) for _ in range(2))
+    assert np.array_equal(first, second), "two fits with one seed differ"
+
+
+@_rule
+def _pure(model: Model) -> None:
+    """Fitting and scoring leave the train matrix alone."""
+    train = example()
+    before = train.copy()
+    scores(fit(model, train), train)
+    for name in ("data", "indices", "indptr"):
+        same = np.array_equal(getattr(train, name), getattr(before, name))
+        assert same, f"the {name} of the train matrix were changed"
+
+
+@_rule
+def _stranger(model: Model) -> None:
+    """A user with no history and no training row gets finite scores."""
+    train = example()
+    nobody = sparse.csr_array(np.zeros((1, train.shape[1]), dtype=np.float32))
+    block = np.asarray(fit(model, train).score(nobody, np.array([-1], dtype=np.int32)))
+    assert block.shape == (1, train.shape[1]), f"{block.shape} scores for one user"
+    assert np.isfinite(block).all(), "some scores are not finite"
+
+
+@_rule
+def _small(model: Model) -> None:
+    """One item, and one user, are data too."""
+    one_item = sparse.csr_array(np.ones((3, 1), dtype=np.float32))
+    one_user = sparse.csr_array(np.array([[1.0, 0.0, 1.0]], dtype=np.float32))
+    for train in (one_item, one_user):
+        block = scores(fit(model, train), train)
+        assert block.shape == train.shape, f"{block.shape} scores for a matrix of {train.shape}"
+        assert np.isfinite(block).all(), f"scores are not finite for a matrix of {train.shape}"
+
+
+@_rule
+def _unknown_item(model: Model) -> None:
+    """An item that nobody has does no harm."""
+    train = example()
+    train = sparse.csr_array(sparse.hstack([train, sparse.csr_array((train.shape[0], 1))]))
+    train = train.astype(np.float32)
+    assert np.isfinite(scores(fit(model, train), train)).all(), "some scores are not finite"
+
+
+@_rule
+def _ranking(model: Model) -> None:
+    """The ranking agrees with the scores, and never repeats what was seen."""
+    train = example()
+    scorer, rows = fit(model, train), np.arange(train.shape[0], dtype=np.int32)
+    (top,) = scorer.base.top(train, rows, train, 5, [scorer.scale])
+    block = np.where(train.toarray() > 0, -np.inf, scores(scorer, train))
+    best = -np.sort(-block, axis=1)[:, :5]
+    shown = np.where(
+        top.items >= 0, np.take_along_axis(block, np.maximum(top.items, 0), 1), -np.inf
+    )
+    assert np.allclose(shown, best, rtol=1e-4, atol=1e-6), "the best items are not the best scores"
+
+
+@_rule
+def _together(model: Model) -> None:
+    """Fitted as one of a grid, the model gives the scores it gives alone."""
+    train, alone = example(), scores(fit(model, example()), example())
+    grid = [model, *_variants(model)]
+    sharing = [other for other in grid if other.family.key(other) == model.family.key(model)]
+    fitted = model.family.fit(sharing, train, Context(threads=1, dtype=np.float64))
+    assert len(fitted) == len(sharing), f"{len(fitted)} scorers for {len(sharing)} models"
+    assert isinstance(fitted[0], Scorer), f"in company it fails: {fitted[0]}"
+    assert np.allclose(scores(fitted[0], train), alone, rtol=1e-9), "company changes the scores"
+
+
+def _variants(model: Model) -> Iterator[Model]:
+    """The same model with one parameter moved to another of its published values."""
+    for name, spec in params_of(type(model)).items():
+        for value in spec.grid:
+            if value != getattr(model, name.replace("-", "_")):
+                yield make(type(model), {**_given(model), name: value})
+
+
+def _given(model: Model) -> dict[str, Any]:
+    """The parameters of a model that are not at their defaults."""
+    specs = params_of(type(model))
+    return {name: v for name, v in model.values().items() if v != specs[name].default}
+
+
+@_rule
+def _text(model: Model) -> None:
+    """The canonical text reads back as the same model."""
+    assert build(model.text, MODELS).text == model.text, (
+        f"'{model.text}' reads back as another model"
+    )

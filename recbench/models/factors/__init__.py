@@ -1,0 +1,1 @@
+"""Models that score by factors of users and items."""

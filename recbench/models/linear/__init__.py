@@ -1,0 +1,1 @@
+"""Models that score by a matrix of items times items."""

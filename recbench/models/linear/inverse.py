@@ -1,0 +1,118 @@
+"""C = (G + Γ)⁻¹ of a train matrix: the heavy step that linear autoencoders share."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.errors import UsageError
+from recbench.linalg.gram import gram
+from recbench.linalg.tiles import Tiles, inverse
+from recbench.models.base import Model
+from recbench.models.context import Context
+from recbench.params import param
+
+Vector = npt.NDArray[np.float64]
+RAISE = "raise l2, or compute with --dtype float64"
+SMALLER = "keep it on disk with --tiles-on-disk DIR, or take a higher k-core"
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """What the column scalings are made of, one number per item."""
+
+    g: Vector
+    """diag G: how many training users have the item."""
+    gamma: Vector
+    """diag Γ: what was added to the diagonal of G before inverting."""
+    c: Vector
+    """diag C."""
+
+
+def invert(
+    train: sparse.csr_array, dropout: float, ridge: float, ctx: Context
+) -> tuple[Tiles, Inverse]:
+    """Compute C = (G + Γ)⁻¹ for one dropout p and ridge λ', and check it on random vectors."""
+    items = train.shape[1]
+    g = np.bincount(train.indices, weights=train.data**2, minlength=items).astype(np.float64)
+    gamma = dropout / (1.0 - dropout) * g + ridge
+    # An item nobody has is a zero row of G; any positive diagonal leaves it unconnected.
+    gamma[g + gamma == 0.0] = 1.0
+
+    def fill(tiles: Tiles) -> None:
+        gram(train, tiles)
+        tiles.add_diagonal(gamma)
+
+    def multiply(z: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
+        product: npt.NDArray[np.floating[Any]] = train.T @ (train @ z)
+        return product + gamma[:, np.newaxis] * z
+
+    identity = _identity(train, gamma)
+    tiles = inverse(
+        items, fill, dtype=ctx.dtype, folder=_room(items, identity, ctx), identity=identity,
+        progress=partial(ctx.progress, "inverse"), advice=RAISE,
+    )  # fmt: skip
+    tiles.check_inverse(multiply, advice=RAISE)
+    return tiles, Inverse(g, gamma, tiles.diagonal().astype(np.float64))
+
+
+def _identity(train: sparse.csr_array, gamma: Vector) -> str:
+    """Name the matrix G + Γ by what it is made of."""
+    digest = hashlib.sha256(repr(train.shape).encode())
+    for part in (train.indptr.astype(np.int64), train.indices.astype(np.int64), train.data, gamma):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def _room(items: int, identity: str, ctx: Context) -> Path | None:
+    """Where to keep the tiles: None is in memory. Refuse what does not fit."""
+    needed = Tiles.bytes_needed(items, ctx.dtype)
+    if ctx.scratch is None:
+        ctx.reserve(needed, f"the inverse of {items:,} items", SMALLER)
+        return None
+    folder = ctx.scratch / f"inverse-{identity[:12]}-{np.dtype(ctx.dtype).name}"
+    ctx.reserve_disk(0 if folder.exists() else needed, f"the inverse of {items:,} items")
+    return folder
+
+
+class OfInverse(Model):
+    """A model that is made of C."""
+
+    reserves = True
+
+    @property
+    def dropout(self) -> float:
+        """The p of Γ = (p/q) diagMat(g) + λ' I."""
+        return float(getattr(self, "p", 0.0))
+
+    @property
+    def ridge(self) -> float:
+        """The λ' of Γ."""
+        return float(getattr(self, "l2", 0.0))
+
+
+def ridge_param(default: float) -> Any:
+    """The ridge penalty."""
+    return param(default, help="ridge penalty λ", low=0, log=True)
+
+
+def dropout_param(default: float) -> Any:
+    """The dropout of the inputs."""
+    return param(
+        default, help="dropout: probability that an input is hidden", low=0, high=1, open_high=True,
+        grid=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    )  # fmt: skip
+
+
+def effective_penalty(
+    name: str, l2: float | None, effective: float | None, default: float
+) -> float | None:
+    """The λ' of a model that may be given the paper's λ instead, but not both."""
+    if l2 is not None and effective is not None:
+        raise UsageError(f"{name}: give 'l2' or 'l2-effective', not both")
+    return default if l2 is None and effective is None else effective

@@ -1,0 +1,258 @@
+"""Models that shrink singular values: one decomposition for all of them, any rank and any penalty.
+
+With R = U diagMat(σ) Vᵀ, every model here is W = V_k diagMat(h(σ)) V_kᵀ. The singular vectors come
+from G = RᵀR = V diagMat(σ²) Vᵀ, once for the largest rank of a whole grid; a smaller rank is
+fewer columns of V and another penalty is another h. For users of the train matrix R W is
+U diagMat(σ h) Vᵀ, the matrix that factorisation models look for; W folds in any other user.
+"""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.linalg import eigen
+from recbench.linalg.thin import GramProduct
+from recbench.models.base import Family, Model
+from recbench.models.context import Context
+from recbench.models.linear.subspace import FEWER, Subspace, rank_param
+from recbench.models.scorers import Scorer
+from recbench.params import param
+from recbench.registry import MODELS
+
+Vector = npt.NDArray[np.float64]
+
+FIRST = 64
+"""Singular values looked at before it is known how many dropout leaves."""
+
+
+class Spectral(Family):
+    """Fits every model that shrinks singular values from one decomposition."""
+
+    def key(self, model: Model) -> Hashable:
+        """All of them need the same thing, more or less of it."""
+        return "singular vectors"
+
+    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+        """Decompose once, then shrink for each model."""
+        shrinking = [_spectral(model) for model in models]
+        sigma, vectors = singular(train, shrinking, ctx)
+        shrinkages = [model.shrink(sigma) for model in shrinking]
+        bases = Subspace(vectors, vectors, ctx.dtype).bases(shrinkages)
+        return [Scorer(base, facts={"induced rank": base.rank}) for base in bases]
+
+
+class Shrinkage(Model):
+    """A model that is one function of the singular values."""
+
+    family: ClassVar[Family] = Spectral()
+    reserves = True
+
+    @property
+    def wanted(self) -> int:
+        """How many singular values to begin with."""
+        return int(getattr(self, "k", FIRST))
+
+    @abstractmethod
+    def shrink(self, sigma: Vector) -> Vector:
+        """Return h, each in [0, 1], of the leading ones of some positive, descending values."""
+
+    def needs_more(self, sigma: Vector) -> bool:
+        """Whether these leading singular values do not decide h yet."""
+        return False
+
+
+def _spectral(model: Model) -> Shrinkage:
+    """Narrow the type: the runner sends a family nothing but its own models."""
+    assert isinstance(model, Shrinkage)
+    return model
+
+
+def singular(
+    train: sparse.csr_array, models: Sequence[Shrinkage], ctx: Context
+) -> tuple[Vector, eigen.Matrix]:
+    """The leading singular values that are not zero and their right vectors, enough for all."""
+    most, items = min(train.shape), train.shape[1]
+    operator, pairs = GramProduct(train), None
+    k = min(most, max(model.wanted for model in models))
+    while True:
+        if eigen.in_full(items, k) and any(isinstance(model, MfDropout) for model in models):
+            k = most  # they come with the others, at no cost
+        ctx.reserve(eigen.bytes_needed(items, k), f"{k:,} of {items:,} singular vectors", FEWER)
+        pairs = eigen.leading(
+            operator, items, k, start=pairs, advice=FEWER,
+            progress=partial(ctx.progress, "singular vectors"),
+        )  # fmt: skip
+        sigma = _positive(pairs.values, items)
+        if len(sigma) < k or k == most or not any(model.needs_more(sigma) for model in models):
+            return sigma, pairs.vectors[:, : len(sigma)]
+        k = min(most, 2 * k)
+
+
+def _positive(values: Vector, n: int) -> Vector:
+    """Square roots of the eigenvalues that are not zero but for rounding errors."""
+    noise = n * np.finfo(np.float64).eps * values[0]
+    return np.asarray(np.sqrt(values[values > max(noise, 0.0)]))
+
+
+def _power(low: float) -> Any:
+    return param(1.0, help="how fast weights rise as σ falls: λ_i = l2 (σ_1 / σ_i)^power",
+                 low=low, high=4)  # fmt: skip
+
+
+def weights(sigma: Vector, l2: float, power: float) -> Vector:
+    """λ_i = λ (σ_1 / σ_i)^power: two numbers for any rank, and λ_1 = λ."""
+    return l2 * (sigma[:1] / sigma) ** power
+
+
+def soft(sigma: Vector, thresholds: Vector | float) -> Vector:
+    """Soft thresholding, (σ - μ)₊ / σ."""
+    return np.maximum(1.0 - thresholds / sigma, 0.0)
+
+
+def ridge(sigma: Vector, penalties: Vector | float) -> Vector:
+    """Ridge regression, σ² / (σ² + λ)."""
+    squares = sigma**2
+    return squares / (squares + penalties)
+
+
+def nuclear_weights(sigma: Vector, penalties: Vector | float) -> Vector:
+    """The thresholds μ_i = λ_i σ_i / (σ_i² + λ_i) that shrink as ridge penalties λ_i do.
+
+    Proposition 1 of the landscape paper; the way back is `ridge_weights`. Equal λ give μ that
+    rise as σ falls to √λ, and fall with it below.
+    """
+    return penalties * sigma / (sigma**2 + penalties)
+
+
+def ridge_weights(sigma: Vector, thresholds: Vector | float) -> Vector:
+    """The ridge penalties λ_i = μ_i σ_i² / (σ_i - μ_i) that shrink as thresholds μ_i < σ_i do.
+
+    Equal μ give λ that rise with σ from 2 μ on: the strongest directions are penalised most.
+    """
+    return thresholds * sigma**2 / (sigma - thresholds)
+
+
+def induced_rank(sigma: Vector, p: float) -> tuple[int, float]:
+    """The largest d with σ_d > μ_d = (1-p) / (p + (1-p) d) Σ_{i<=d} σ_i, and μ_d.
+
+    σ_d > μ_d says p σ_d > (1-p) Σ_{i<=d} (σ_i - σ_d): the left side falls with d and the right
+    one rises, so all that fulfil it come first.
+    """
+    d = np.arange(1, len(sigma) + 1)
+    thresholds = (1.0 - p) / (p + (1.0 - p) * d) * np.cumsum(sigma)
+    rank = int(np.count_nonzero(sigma > thresholds))
+    return rank, float(thresholds[rank - 1]) if rank else 0.0
+
+
+@MODELS.register("regularized-pca")
+@dataclass(frozen=True)
+class RegularizedPca(Shrinkage):
+    """Matrix factorisation with an L2 penalty on both factors, solved exactly."""
+
+    cite = "On the Regularization Landscape for the Linear Recommendation Models"
+    k: int = rank_param("the rank of the data")
+    l2: float = param(5.0, help="penalty λ on both factors; what σ is lowered by", low=0, log=True)
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Minimise ‖R - PQᵀ‖² + λ (‖P‖² + ‖Q‖²): every singular value falls by λ."""
+        return soft(sigma[: self.k], self.l2)
+
+
+@MODELS.register("mf-dropout")
+@dataclass(frozen=True)
+class MfDropout(Shrinkage):
+    """Matrix factorisation with dropout on the factors; the rank follows from p."""
+
+    cite = "Cavazza et al. (2018), Dropout as a Low-Rank Regularizer for Matrix Factorization"
+    p: float = param(
+        0.99, help="probability that a lone factor is kept", low=0, high=1, open_low=True,
+        open_high=True,
+        grid=(0.9, 0.99, 0.995, 0.996, 0.997, 0.998, 0.999, 0.9995, 0.9999, 0.99995),
+    )  # fmt: skip
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Minimise ‖R - A‖² + (1-p)/p ‖A‖_*²: d singular values fall by μ_d, the others go."""
+        rank, threshold = induced_rank(sigma, self.p)
+        return soft(sigma[:rank], threshold)
+
+    def needs_more(self, sigma: Vector) -> bool:
+        """Whether the induced rank may be larger than the number of values seen."""
+        return induced_rank(sigma, self.p)[0] == len(sigma)
+
+
+@MODELS.register("vlae")
+@dataclass(frozen=True)
+class Vlae(Shrinkage):
+    """Linear variational autoencoder: factors are penalised more the weaker their direction."""
+
+    cite = "Lucas et al. (2019), Don't Blame the ELBO! A Linear VAE Perspective"
+    k: int = rank_param("the rank of the data")
+    c: float = param(100.0, help="weights are λ_i = c / σ_i", low=0, log=True)
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Minimise ‖R - PQᵀ‖² + Σ λ_i (‖p_i‖² + ‖q_i‖²): the largest σ gets the smallest weight."""
+        kept = sigma[: self.k]
+        return soft(kept, self.c / kept)
+
+
+@MODELS.register("wlae")
+@dataclass(frozen=True)
+class Wlae(Shrinkage):
+    """Linear autoencoder with a weighted L2 penalty on encoder and decoder."""
+
+    cite = "Bao et al. (2020), Regularized Linear Autoencoders Recover the Principal Components"
+    k: int = rank_param("the rank of the data")
+    l2: float = param(100.0, help="smallest weight λ", low=0, log=True)
+    power: float = _power(0)
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Minimise ‖R - R A Bᵀ‖² + Σ λ_i (‖a_i‖² + ‖b_i‖²): h = (1 - λ_i / σ_i²)₊."""
+        kept = sigma[: self.k]
+        return np.maximum(1.0 - weights(kept, self.l2, self.power) / kept**2, 0.0)
+
+
+@MODELS.register("lrr")
+@dataclass(frozen=True)
+class Lrr(Shrinkage):
+    """Ridge regression of all items on all items, of low rank."""
+
+    cite = "On the Regularization Landscape for the Linear Recommendation Models"
+    k: int = rank_param("the rank of the data")
+    l2: float = param(100.0, help="ridge penalty λ", low=0, log=True)
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Minimise ‖R - RW‖² + λ ‖W‖² over W of rank k."""
+        return ridge(sigma[: self.k], self.l2)
+
+
+@MODELS.register("lrr-weighted")
+@dataclass(frozen=True)
+class LrrWeighted(Lrr):
+    """Low-rank ridge regression with a penalty of its own for every singular direction."""
+
+    power: float = _power(-4)
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Minimise ‖R - RW‖² + Σ λ_i ‖v_iᵀ W‖² over W of rank k."""
+        kept = sigma[: self.k]
+        return ridge(kept, weights(kept, self.l2, self.power))
+
+
+@MODELS.register("mf-sorted")
+@dataclass(frozen=True)
+class MfSorted(LrrWeighted):
+    """Matrix factorisation with the weights that would make it `lrr-weighted`, if it could.
+
+    Its optimum puts the smallest weight on the largest σ, whatever order they are given in.
+    """
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Map the penalties to thresholds (proposition 1), then sort them."""
+        kept = sigma[: self.k]
+        return soft(kept, np.sort(nuclear_weights(kept, weights(kept, self.l2, self.power))))

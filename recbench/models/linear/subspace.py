@@ -1,0 +1,168 @@
+"""Scoring with W = A diagMat(h) Bᵀ: many ranks and many shrinkages of one pair of thin factors."""
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from recbench.linalg.prefixes import top_of_prefixes
+from recbench.linalg.thin import Thin
+from recbench.linalg.topk import Progress, Scales, Top, silent
+from recbench.models.scorers import Base, Scorer, Scores
+from recbench.params import param
+
+Floats = npt.NDArray[np.floating[Any]]
+Vector = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int32]
+
+RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+FEWER = "ask for a lower rank"
+KEPT_BYTES = 1 << 29
+"""Coordinates larger than this are computed anew, block by block, for every shrinkage."""
+
+
+def rank_param(most: str) -> Any:
+    """The k of a model."""
+    return param(200, help=f"rank; {most} at most", low=1, grid=RANKS)
+
+
+class Subspace:
+    """Factors A and B, n x k, of which every model takes the first columns.
+
+    The products of one set of histories with A, its coordinates, are kept for the next model.
+    """
+
+    def __init__(self, into: Floats, out_of: Floats, dtype: npt.DTypeLike) -> None:
+        self.into = np.ascontiguousarray(into, dtype)
+        self.out_of = self.into if out_of is into else np.ascontiguousarray(out_of, dtype)
+        self._kept: tuple[weakref.ref[sparse.csr_array], Floats] | None = None
+
+    @property
+    def rank(self) -> int:
+        """How many columns there are."""
+        return int(self.into.shape[1])
+
+    def coordinates(self, history: sparse.csr_array) -> Floats:
+        """Histories times A."""
+        return Thin(history, self.into.dtype) @ self.into
+
+    def keep(self, history: sparse.csr_array) -> Floats | None:
+        """The same, at once for all models that ask for this history; None if it is too large."""
+        if self._kept is not None and self._kept[0]() is history:
+            return self._kept[1]
+        if history.shape[0] * self.rank * self.into.itemsize > KEPT_BYTES:
+            return None
+        found = self.coordinates(history)
+        self._kept = weakref.ref(history), found
+        return found
+
+    def bases(self, shrinkages: Sequence[Vector]) -> "list[LowRank]":
+        """One Base for each h, shorter ones as ranks of longer ones that begin with them."""
+        trimmed = [np.trim_zeros(h, "b").astype(self.into.dtype) for h in shrinkages]
+        chains: list[Shrunk] = []
+        bases = dict[int, LowRank]()
+        for place in sorted(range(len(trimmed)), key=lambda i: -len(trimmed[i])):
+            h = trimmed[place]
+            chain = next((c for c in chains if np.array_equal(c.h[: len(h)], h)), None)
+            if chain is None:
+                chain = Shrunk(self, h)
+                chains.append(chain)
+            bases[place] = LowRank(chain, len(h))
+        return [bases[place] for place in range(len(trimmed))]
+
+
+class Shrunk:
+    """A diagMat(h) Bᵀ, and all that it is when cut off after fewer columns."""
+
+    def __init__(self, subspace: Subspace, h: Floats) -> None:
+        self.subspace, self.h = subspace, h
+
+    def left(self, history: sparse.csr_array, rank: int) -> Floats:
+        """Histories times the first columns of A diagMat(h)."""
+        return self._shrink(self.subspace.coordinates(history), rank)
+
+    def tops(
+        self,
+        wanted: dict[int, list[Floats | None]],
+        history: sparse.csr_array,
+        seen: sparse.csr_array,
+        k: int,
+        progress: Progress,
+    ) -> dict[int, list[Top]]:
+        """Rank at several ranks in one pass, in blocks that stay in the cache."""
+        kept, rank = self.subspace.keep(history), max(wanted)
+
+        def left(start: int, stop: int) -> Floats:
+            if kept is None:
+                return self.left(history[start:stop], rank)
+            return self._shrink(kept[start:stop], rank)
+
+        return top_of_prefixes(left, self.subspace.out_of[:, :rank], wanted, seen, k, progress)
+
+    def _shrink(self, coordinates: Floats, rank: int) -> Floats:
+        return np.asarray(coordinates[:, :rank] * self.h[:rank])
+
+
+class LowRank(Base):
+    """A user's scores are their history times the first columns of A diagMat(h) Bᵀ."""
+
+    def __init__(self, shrunk: Shrunk, rank: int) -> None:
+        self.shrunk, self.rank = shrunk, rank
+        self.n_items = len(shrunk.subspace.out_of)
+
+    @property
+    def shared(self) -> Shrunk:
+        """Other ranks of the same shrinkage are ranked with this one."""
+        return self.shrunk
+
+    @property
+    def items(self) -> Floats:
+        """The columns of B that take part."""
+        return self.shrunk.subspace.out_of[:, : self.rank]
+
+    def weights(self) -> Floats:
+        """W itself, n x n: for looking at small ones."""
+        into = self.shrunk.subspace.into[:, : self.rank] * self.shrunk.h[: self.rank]
+        return np.asarray(into @ self.items.T)
+
+    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+        """Multiply the histories with one factor after the other."""
+        return np.asarray(self.shrunk.left(history, self.rank) @ self.items.T)
+
+    def top(
+        self,
+        history: sparse.csr_array,
+        rows: Indices,
+        seen: sparse.csr_array,
+        k: int,
+        scales: Scales = (None,),
+        progress: Progress = silent,
+    ) -> list[Top]:
+        """Rank at this rank alone."""
+        return self.shrunk.tops({self.rank: list(scales)}, history, seen, k, progress)[self.rank]
+
+    def tops(
+        self,
+        scorers: Sequence[Scorer],
+        history: sparse.csr_array,
+        rows: Indices,
+        seen: sparse.csr_array,
+        k: int,
+        progress: Progress = silent,
+    ) -> list[Top]:
+        """Rank at the rank of every scorer in one pass."""
+        wanted: dict[int, list[Floats | None]] = {}
+        for scorer in scorers:
+            wanted.setdefault(_rank(scorer), []).append(scorer.scale)
+        found = self.shrunk.tops(wanted, history, seen, k, progress)
+        tops = {rank: iter(some) for rank, some in found.items()}
+        return [next(tops[_rank(scorer)]) for scorer in scorers]
+
+
+def _rank(scorer: Scorer) -> int:
+    """Narrow the type: only bases of one shrinkage share it."""
+    assert isinstance(scorer.base, LowRank)
+    return scorer.base.rank

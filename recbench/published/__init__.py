@@ -1,0 +1,1 @@
+"""Numbers printed in papers, and ours beside them."""

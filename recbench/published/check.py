@@ -1,0 +1,165 @@
+"""Published numbers against ours: run what reproduces them, and notice regressions."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from recbench.campaign.folder import Campaign
+from recbench.campaign.plan import Plan
+from recbench.campaign.row import Row
+from recbench.campaign.runner import Runner
+from recbench.campaign.search.grammar import models_from, split_from
+from recbench.campaign.worker import Worker
+from recbench.data.dataset import Dataset
+from recbench.errors import counted
+from recbench.evaluate.metrics import parse_metric
+from recbench.models.context import Context
+from recbench.params import params_of
+from recbench.published.rows import Published
+from recbench.registry import MODELS
+
+SAME = 1e-6
+"""How far a value may move from the recorded one where a row sets no tolerance of its own."""
+
+UNKNOWN = "parameters not known"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one published row."""
+
+    row: Published
+    status: str
+    """'reproduced', 'as recorded', 'measured', 'REGRESSED', 'failed', or why it was not run."""
+    value: float | None = None
+    reason: str = ""
+    """Why it failed."""
+
+    @property
+    def regressed(self) -> bool:
+        """Whether something got worse than recorded."""
+        return self.status in ("REGRESSED", "failed")
+
+    @property
+    def checked(self) -> bool:
+        """Whether the row was run at all."""
+        return self.value is not None or self.regressed
+
+
+def judge(row: Published, value: float) -> Finding:
+    """Compare a value with the recorded one and with the paper's."""
+    tolerance = SAME if row.tolerance is None else row.tolerance
+    if row.ours is not None and value < row.ours - max(tolerance, SAME):
+        return Finding(row, "REGRESSED", value)
+    if row.tolerance is not None and abs(value - row.value) <= row.tolerance + 1e-12:
+        return Finding(row, "reproduced", value)
+    return Finding(row, "as recorded" if row.ours is not None else "measured", value)
+
+
+Group = Callable[[Sequence[Published], Dataset, str], Iterator[tuple[Published, Finding]]]
+"""Runs the rows of one dataset and split, and tells of each what came of it."""
+
+
+def check(
+    rows: Sequence[Published],
+    open_dataset: Callable[[str], Dataset | None],
+    known: Group,
+    unknown: Group | None = None,
+    announce: Callable[[str], None] = lambda text: None,
+) -> list[Finding]:
+    """Have every row run that can be run; findings in the order of the rows.
+
+    `open_dataset` gives a dataset that is at hand, or None. Rows whose parameters are not known
+    are left to `unknown`, where there is one.
+    """
+    findings: dict[Published, Finding] = {}
+    groups: dict[tuple[str, str, Group], list[Published]] = {}
+    for row in rows:
+        reason = why_not(row)
+        run = unknown if reason == UNKNOWN and unknown is not None else known
+        if reason and run is known:
+            findings[row] = Finding(row, reason)
+        else:
+            groups.setdefault((row.our_dataset, row.our_split, run), []).append(row)
+    for (name, split, run), group in groups.items():
+        dataset = open_dataset(name)
+        if dataset is None:
+            findings |= {row: Finding(row, f"no data: recbench fetch {name}") for row in group}
+            continue
+        announce(f"checking {counted(len(group), 'number')} on {name}, {split}")
+        findings |= dict(run(group, dataset, split))
+    return [findings[row] for row in rows]
+
+
+def why_not(row: Published) -> str:
+    """Why a row cannot be run whatever data there are; empty if it can."""
+    if not row.our_dataset:
+        return "its dataset is not known"
+    if row.our_model not in MODELS.names():
+        return "no such model yet"
+    if row.metric == "induced rank":
+        return "not a ranking metric"
+    known = row.parameters or not params_of(MODELS.get(row.our_model))
+    return "" if known else UNKNOWN
+
+
+def run_known(
+    rows: Sequence[Published], dataset: Dataset, split: str, *, folder: Path, context: Context
+) -> Iterator[tuple[Published, Finding]]:
+    """Run rows by the parameters that are known to give them, or find them among results."""
+    metrics = [parse_metric(name) for name in dict.fromkeys(row.metric for row in rows)]
+    models = {row: models_from([row.text])[0] for row in rows}
+    plan = Plan(
+        dataset=dataset,
+        rule=split_from(split),
+        models=list({model.text: model for model in models.values()}.values()),
+        metrics=metrics,
+        select=metrics[0].text,
+        parts=tuple(sorted({row.part for row in rows}, reverse=True)),
+    )
+    runner = Runner(Worker(plan, context), Campaign(folder / campaign_name(dataset.name, split)))
+    found = {(row.text, row.part): row for row in runner.run()}
+    for row in rows:
+        yield row, finding(row, found.get((models[row].text, row.part)))
+
+
+def campaign_name(dataset: str, split: str) -> str:
+    """The folder in which the runs of a dataset and split are kept."""
+    return re.sub(r"[^A-Za-z0-9.=-]+", "_", f"check-{dataset}-{split}")
+
+
+def finding(row: Published, result: Row | None) -> Finding:
+    """What a result says of a row; a model that declines for lack of memory did not get worse."""
+    if result is None:
+        return Finding(row, "failed", reason="there is no result")
+    if result.status == "skipped":
+        return Finding(row, f"skipped: {result.reason}")
+    if result.status != "ok":
+        return Finding(row, "failed", reason=result.reason)
+    return judge(row, result.metrics[row.metric])
+
+
+def summary(findings: Sequence[Finding]) -> list[str]:
+    """How many rows met which fate."""
+    counts = pd.Series([finding.status for finding in findings]).value_counts()
+    return [f"{count} {status}" for status, count in counts.items()]
+
+
+def regressions(findings: Sequence[Finding], most: int = 3) -> str:
+    """Which rows got worse, in a sentence; empty if none did."""
+    worse = [one for one in findings if one.regressed]
+    if not worse:
+        return ""
+    names = "; ".join(f"{one.row.title}: {_fate(one)}" for one in worse[:most])
+    more = f"; and {len(worse) - most} more" if len(worse) > most else ""
+    verb = "is" if len(worse) == 1 else "are"
+    return f"{counted(len(worse), 'number')} {verb} worse than recorded: {names}{more}"
+
+
+def _fate(one: Finding) -> str:
+    if one.value is None:
+        return f"{one.status}, {one.reason}"
+    return f"{one.value:.5f}, was {one.row.ours:.5f}"

@@ -1,0 +1,1 @@
+"""Tables and tests of what a results folder holds."""

@@ -1,0 +1,157 @@
+"""The charts of a campaign: what tuning, ranks, time and memory do to the metric that selects."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from recbench.campaign.row import Row, fact_names
+from recbench.params import format_value
+from recbench.report.html import charts
+
+FULL = 0.5
+"""The share of a grid over two parameters that must be there for a heat map of it."""
+WIDE = 20
+"""Values that span this factor are drawn on a logarithmic axis."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, the heading it stands under and the name of a file that holds it."""
+
+    heading: str
+    name: str
+    chart: charts.Chart
+
+
+def measured(rows: Sequence[Row], select: str) -> dict[str, list[Row]]:
+    """The validation results to draw, by model."""
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.model):
+        if row.part == "valid" and row.status == "ok" and select in row.metrics:
+            found.setdefault(row.model, []).append(row)
+    return found
+
+
+def costs(rows: Sequence[Row], select: str) -> Iterator[Figure]:
+    """The metric against what it costs, for campaigns of several models."""
+    models = measured(rows, select)
+    if len(models) < 2:
+        return
+    measures: list[tuple[str, str, Callable[[Row], float]]] = [
+        ("time", "fit seconds", lambda row: row.fit_seconds),
+        ("memory", "peak GB", lambda row: row.peak_bytes / 1e9),
+    ]
+    for name, words, cost in measures:
+        series = _points(models, cost, select)
+        if len(series) > 1:
+            chart = charts.lines(series, words, f"{select}, validation", log=True, joined=False)
+            yield Figure(f"{select} against {words}", f"quality-{name}", chart)
+
+
+def against_facts(rows: Sequence[Row], select: str) -> Iterator[Figure]:
+    """The metric against what fits found out, such as the rank that a penalty left."""
+    models = measured(rows, select)
+    for name in fact_names(rows):
+        series = _points(models, _fact(name), select)
+        if len({point[0] for points in series.values() for point in points}) > 1:
+            chart = charts.lines(series, name, select, log=_wide(series), joined=False)
+            yield Figure(f"{select} against {name}", f"quality-{name}", chart)
+
+
+def _fact(name: str) -> Callable[[Row], float]:
+    return lambda row: row.facts.get(name, 0)
+
+
+def _points(
+    models: Mapping[str, Sequence[Row]], x: Callable[[Row], float], select: str
+) -> dict[str, list[charts.Point]]:
+    """A point per trial that has an x above zero."""
+    made = {
+        model: [
+            (x(row), row.metrics[select], f"{row.text}: {row.metrics[select]:.4f}")
+            for row in rows
+            if x(row) > 0
+        ]
+        for model, rows in models.items()
+    }
+    return {model: points for model, points in made.items() if points}
+
+
+def _wide(series: Mapping[str, Sequence[charts.Point]]) -> bool:
+    values = [point[0] for points in series.values() for point in points]
+    return min(values) > 0 and max(values) / min(values) >= WIDE
+
+
+def landscapes(rows: Sequence[Row], select: str) -> Iterator[Figure]:
+    """For each model: the metric over the parameters that were varied."""
+    for model, all_seeds in measured(rows, select).items():
+        tried = over_seeds(all_seeds, select)
+        varied = [name for name in tried[0].parameters if _varies(name, tried)]
+        cells = _grid(varied, tried, select)
+        if cells:
+            chart = charts.heat(cells, varied[0], varied[1], select)
+            yield Figure(model, f"landscape-{model}-{varied[0]}-{varied[1]}", chart)
+            continue
+        for name in varied:
+            yield Figure(model, f"landscape-{model}-{name}", _line(name, tried, varied, select))
+
+
+def over_seeds(rows: Sequence[Row], select: str) -> list[Row]:
+    """One row for each setting, with its mean over seeds."""
+    settings: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        settings.setdefault((row.text, row.dtype), []).append(row)
+    return [
+        replace(same[0], metrics={select: fmean(row.metrics[select] for row in same)})
+        for same in settings.values()
+    ]
+
+
+def _varies(name: str, rows: Sequence[Row]) -> bool:
+    values = {row.parameters.get(name) for row in rows}
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    return len(numbers) > 1 and all(v is None or v in numbers for v in values)
+
+
+def _grid(
+    varied: Sequence[str], rows: Sequence[Row], select: str
+) -> dict[tuple[float, float], float]:
+    """The best value at each pair of two parameters; nothing if most pairs were not tried."""
+    if len(varied) != 2:
+        return {}
+    cells: dict[tuple[float, float], float] = {}
+    for row in rows:
+        a, b = (row.parameters[name] for name in varied)
+        if a is not None and b is not None:
+            place = float(a), float(b)
+            cells[place] = max(row.metrics[select], cells.get(place, row.metrics[select]))
+    pairs = len({a for a, _ in cells}) * len({b for _, b in cells})
+    return cells if len(cells) >= FULL * pairs else {}
+
+
+def _line(name: str, rows: Sequence[Row], varied: Sequence[str], select: str) -> charts.Chart:
+    """The metric along one parameter, the other varied ones as in the selected trial.
+
+    Where a search did not walk along it, every trial is a point.
+    """
+    known = [row for row in rows if row.parameters[name] is not None]
+    best = min(rows, key=lambda row: (-row.metrics[select], row.text))
+    along = [row for row in known if _alike(row, best, [o for o in varied if o != name])]
+    joined = len(along) > 2 or len(along) == len(known)
+    points = {
+        name: [
+            (float(row.parameters[name]), row.metrics[select], _said(name, row, select))
+            for row in (along if joined else known)
+        ]
+    }
+    return charts.lines(points, name, select, log=_wide(points), joined=joined)
+
+
+def _alike(row: Row, other: Row, names: Sequence[str]) -> bool:
+    return all(row.parameters.get(name) == other.parameters.get(name) for name in names)
+
+
+def _said(name: str, row: Row, select: str) -> str:
+    value: Any = row.parameters[name]
+    return f"{name}={format_value(value)}: {row.metrics[select]:.5f}"

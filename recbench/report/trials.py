@@ -1,0 +1,111 @@
+"""The trials of a run or a campaign as tables, one line each."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from recbench.campaign.row import Row, fact_names, metric_names
+from recbench.campaign.selection import selected
+from recbench.campaign.table import frame_of
+from recbench.params import format_value
+from recbench.report.tables import View
+
+MOST_LINES = 40
+MOST_FAILURES = 5
+
+
+def views(rows: Iterable[Row], select: str, most: int = MOST_LINES) -> list[View]:
+    """The validation table and the test table of a run or a campaign."""
+    listed = sorted(rows, key=lambda row: (row.model, _numbers(row), row.text, row.seed))
+    chosen = selected(listed, select)
+    valid = [row for row in listed if row.part == "valid"]
+    test = [row for row in listed if row.part == "test"]
+    made = [_valid_view(valid, chosen, select, most)] if valid else []
+    if test:
+        made.append(_test_view(test, chosen))
+    failures = [row for row in listed if row.status != "ok"]
+    if made and failures:
+        made[0].notes += failure_notes(failures)
+    return made
+
+
+def failure_notes(failures: Sequence[Row]) -> Iterator[str]:
+    """Which trials have no numbers, and why; after a few of them, how many more."""
+    for row in failures[:MOST_FAILURES]:
+        yield f"{row.text}: {row.status}: {row.reason}"
+    if len(failures) > MOST_FAILURES:
+        yield f"{len(failures) - MOST_FAILURES} more have no numbers: metrics.csv says why"
+
+
+def _numbers(row: Row) -> list[tuple[str, float]]:
+    """Sort key: parameters as numbers where they are, so that 10 comes after 9."""
+    return [
+        (name, float(value) if isinstance(value, int | float) else -1.0)
+        for name, value in sorted(row.parameters.items())
+    ]
+
+
+def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most: int) -> View:
+    shown, notes = list(rows), []
+    if len(shown) > most:
+        best = sorted(shown, key=lambda row: -row.metrics.get(select, float("-inf")))[:most]
+        kept = {row.trial for row in best}
+        shown = [row for row in shown if row.trial in kept]
+        notes.append(f"the best {most} of {len(rows)} trials; all are in metrics.csv")
+    marked = [i for i, row in enumerate(shown) if row.trial in chosen]
+    title = f"Validation, {_users(shown)} users; * is best by {select}"
+    view = View(title, _frame(shown), marked, part="validation", spare=_spare(rows))
+    view.notes += notes
+    return view
+
+
+def _test_view(rows: Sequence[Row], chosen: Collection[str]) -> View:
+    others = sum(row.trial not in chosen for row in rows)
+    title = f"Test, {_users(rows)} users; the trials selected on validation"
+    if not others:
+        return View(title, _frame(rows, every=True), part="test", spare=_spare(rows))
+    view = View(f"Test, {_users(rows)} users", _frame(rows, every=True), part="test")
+    view.spare = _spare(rows)
+    view.marked = [i for i, row in enumerate(rows) if row.trial in chosen]
+    view.notes.append(
+        f"{others} of these {len(rows)} trials were not selected on validation (* was): "
+        "the best of them is not an estimate of anything"
+    )
+    return view
+
+
+def _spare(rows: Sequence[Row]) -> list[str]:
+    return ["rank s", *reversed(fact_names(rows)), "fit s"]
+
+
+def _users(rows: Sequence[Row]) -> str:
+    return f"{max((row.users for row in rows), default=0):,}"
+
+
+def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
+    """Model, the parameters that vary (or every one), metrics, facts and seconds."""
+    varying, facts = _varying(rows), fact_names(rows)
+    seeds = len({row.seed for row in rows}) > 1
+    lines = []
+    for row in rows:
+        names = row.parameters if every else [n for n in row.parameters if n in varying]
+        words = [
+            f"{n}={format_value(row.parameters[n])}" for n in names if row.parameters[n] is not None
+        ]
+        line: dict[str, Any] = {"model": row.model, "parameters": " ".join(words)}
+        line |= {"seed": row.seed} if seeds else {}
+        line |= {name: row.metrics.get(name) for name in metric_names(rows)}
+        line |= {name: row.facts.get(name) for name in facts}
+        line |= {"fit s": row.fit_seconds, "rank s": row.score_seconds}
+        lines.append(line)
+    return frame_of(lines, facts)
+
+
+def _varying(rows: Sequence[Row]) -> set[str]:
+    """Parameters that take more than one value within some model."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        for name, value in row.parameters.items():
+            seen.setdefault((row.model, name), set()).add(format_value(value))
+    return {name for (_, name), values in seen.items() if len(values) > 1}

@@ -1,0 +1,144 @@
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+
+import toys
+from recbench.campaign.executors import Dask, InProcess, Parcel, Processes, work_on
+from recbench.campaign.folder import Campaign
+from recbench.campaign.plan import Plan
+from recbench.campaign.runner import Runner
+from recbench.campaign.worker import Worker
+from recbench.errors import UsageError
+from recbench.evaluate.metrics import parse_metric
+from recbench.models.linear import lae
+from recbench.registry import MODELS, load_plugin
+from recbench.splits.strong import Strong
+
+GRID = (*(lae.Ease(l2=value) for value in (0.1, 1.0, 10.0, 100.0)), lae.Edlae())
+
+DEADLY = toys.FAILING.replace("raise ZeroDivisionError", "import os; os._exit(9)  #").replace(
+    "fragile", "deadly"
+)
+
+
+def worker(*models) -> Worker:
+    metric = parse_metric("ndcg@10")
+    return Worker(Plan(toys.two_tastes(), Strong(), models, [metric], metric.text))
+
+
+def table(folder: Path) -> bytes:
+    return (folder / "metrics.csv").read_bytes()
+
+
+def test_processes_give_the_table_that_one_process_gives(tmp_path):
+    made = worker(*GRID)
+    Runner(made, Campaign(tmp_path / "one"), InProcess(made)).run()
+    Runner(made, Campaign(tmp_path / "two"), Processes(Parcel.of(made), 2)).run()
+    assert table(tmp_path / "one") == table(tmp_path / "two")
+
+
+def test_a_process_that_dies_takes_no_other_trial_with_it(tmp_path):
+    path = tmp_path / "deadly.py"
+    path.write_text(DEADLY)
+    load_plugin(path)
+    deadly = MODELS.get("deadly")
+    made = worker(deadly(x=0), deadly(x=1), deadly(x=4), lae.Ease())
+    executor = Processes(Parcel.of(made, [path]), 2)
+    rows = {row.text: row for row in Runner(made, Campaign(tmp_path / "r"), executor).run()}
+    assert rows["deadly[x=1]"].status == "failed"
+    assert "process died" in rows["deadly[x=1]"].reason
+    assert {rows[text].status for text in ("deadly[x=0]", "deadly[x=4]", lae.Ease().text)} == {"ok"}
+
+
+def test_a_parcel_is_opened_once():
+    made = worker(lae.Ease())
+    parcel = Parcel.of(made)
+    first = parcel.open()
+    assert parcel.open() is first
+    (valid, test) = work_on(parcel, pickle.dumps(made.plan.trials), "valid", {})
+    assert (valid.row.part, test.row.part, test.unseen) == ("valid", "test", True)
+
+
+def test_two_runs_on_one_folder_share_the_work(tmp_path):
+    """One process has reserved a fit: another does the rest, waits, and takes its row."""
+    import threading
+    import time
+
+    from recbench.campaign.runner import tasks_of
+
+    made = worker(*GRID)
+    campaign = Campaign(tmp_path)
+    campaign.create()
+    task = tasks_of(made.plan.trials, "valid")[0]
+    held = campaign.claim(task.step)
+    assert held is not None
+    assert campaign.claim(task.step) is None
+    said = []
+    second = Runner(worker(*GRID), Campaign.open(tmp_path), announce=said.append)
+    thread = threading.Thread(target=second.run)
+    thread.start()
+    while len(campaign.rows()) < len(GRID) - 1:
+        time.sleep(0.02)
+    for outcome in made.work(task.trials, "valid", {})[:1]:
+        campaign.record(outcome.row, outcome.values)
+    held.release()
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+    log = campaign.log.read_text()
+    assert all(log.count(f'"trial": "{t.id}"') in (1, 2) for t in made.plan.trials)
+    assert len([row for row in campaign.rows().values() if row.part == "valid"]) == len(GRID)
+    assert not (tmp_path / ".claims").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="uses os.fork-free signals of POSIX")
+def test_claims_of_a_dead_process_are_free(tmp_path):
+    campaign = Campaign(tmp_path)
+    campaign.create()
+    pid = os.fork()
+    if pid == 0:
+        campaign.claim("step")
+        os._exit(0)  # killed: no clean-up runs
+    os.waitpid(pid, 0)
+    held = campaign.claim("step")
+    assert held is not None
+    held.release()
+
+
+@pytest.fixture
+def cluster():
+    """A Dask cluster of two worker processes on loopback."""
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
+    made = worker(*GRID)
+    Runner(made, Campaign(tmp_path / "one"), InProcess(made)).run()
+    executor = Dask(Parcel.of(made), cluster.scheduler_address)
+    second = Runner(made, Campaign(tmp_path / "two"), executor)
+    records, record = [], second._record
+
+    def kill_one(outcome) -> None:
+        if not records:
+            next(iter(cluster.workers.values())).process.process.kill()
+        records.append(outcome)
+        record(outcome)
+
+    second._record = kill_one  # type: ignore[method-assign]
+    second.run()
+    assert len(records) >= len(GRID)
+    assert table(tmp_path / "one") == table(tmp_path / "two")
+
+
+def test_a_scheduler_that_is_not_there_is_one_sentence():
+    pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
+        Dask(Parcel.of(worker(lae.Ease())), "tcp://127.0.0.1:9", timeout="1s")

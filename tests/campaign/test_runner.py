@@ -1,0 +1,233 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import toys
+from recbench.campaign.folder import Campaign
+from recbench.campaign.plan import Plan
+from recbench.campaign.runner import Runner
+from recbench.campaign.worker import Worker
+from recbench.errors import UsageError
+from recbench.evaluate.metrics import parse_metric
+from recbench.models.context import Context
+from recbench.models.linear import lae
+from recbench.models.popularity import Popularity
+from recbench.registry import MODELS, load_plugin
+from recbench.splits.strong import Strong
+from recbench.splits.types import Part
+from recbench.splits.weak import Weak
+
+METRICS = [parse_metric("ndcg@10"), parse_metric("recall@5")]
+
+
+def plan(*models, **changes) -> Plan:
+    known = {"rule": Strong(), "metrics": METRICS, "select": "ndcg@10"} | changes
+    return Plan(dataset=toys.two_tastes(), models=models, **known)
+
+
+def runner(folder: Path, *models, context: Context | None = None, force=False, **changes) -> Runner:
+    worker = Worker(plan(*models, **changes), context or Context())
+    return Runner(worker, Campaign(folder), force=force)
+
+
+def means(rows) -> dict[tuple[str, str], dict[str, float]]:
+    return {(row.text, row.part): dict(row.metrics) for row in rows}
+
+
+GRID = tuple(lae.Ease(l2=value) for value in (0.1, 10.0, 1e6))
+
+
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plugins") / "fragile.py"
+    path.write_text(toys.FAILING)
+    load_plugin(path)
+    return MODELS.get("fragile")
+
+
+def test_every_trial_is_validated_and_only_the_best_is_tested(tmp_path):
+    rows = runner(tmp_path, *GRID, Popularity()).run()
+    valid = {row.text: row.metrics["ndcg@10"] for row in rows if row.part == "valid"}
+    tested = {row.text for row in rows if row.part == "test"}
+    best = max((model.text for model in GRID), key=valid.__getitem__)
+    assert len(valid) == 4
+    assert tested == {best, "popularity"}
+    assert valid[best] > valid["popularity"]
+
+
+def test_a_model_beats_popularity_for_the_right_reason(tmp_path):
+    """Metrics recomputed from scratch: fit, score, mask, sort, count."""
+    made = runner(tmp_path, lae.Ease(l2=5.0))
+    (row,) = [row for row in made.run() if row.part == "test"]
+    split = made.worker.split
+    dense = split.train.toarray().astype(float)
+    inverse = np.linalg.inv(dense.T @ dense + 5.0 * np.eye(dense.shape[1]))
+    weights = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0.0)
+    found = []
+    for history, target in zip(
+        split.test.history.toarray(), split.test.target.toarray(), strict=True
+    ):
+        scores = np.where(history > 0, -np.inf, history @ weights)
+        found.append(target[np.argsort(-scores, kind="stable")[:5]].sum() / target.sum())
+    assert row.metrics["recall@5"] == pytest.approx(np.mean(found), rel=1e-12)
+
+
+def test_per_user_values_average_to_the_table(tmp_path):
+    made = runner(tmp_path, GRID[1])
+    for row in made.run():
+        values = made.campaign.per_user(row)
+        assert values["ndcg@10"].mean() == pytest.approx(row.metrics["ndcg@10"], rel=1e-12)
+        assert set(values["user"]) <= set(made.plan.dataset.user_ids.to_pylist())
+        assert len(values) == row.users
+
+
+def test_the_same_run_twice_and_on_two_threads_gives_the_same_numbers(tmp_path):
+    first = means(runner(tmp_path / "a", *GRID, context=Context(threads=1)).run())
+    second = means(runner(tmp_path / "b", *GRID, context=Context(threads=1)).run())
+    threads = means(runner(tmp_path / "c", *GRID, context=Context(threads=2)).run())
+    assert first == second
+    for key, values in first.items():
+        assert threads[key] == pytest.approx(values, abs=5e-7)
+
+
+def test_single_and_double_precision_agree_to_four_digits(tmp_path):
+    single = means(runner(tmp_path / "a", *GRID).run())
+    double = means(runner(tmp_path / "b", *GRID, dtype="float64").run())
+    for key, values in single.items():
+        assert double[key] == pytest.approx(values, abs=5e-5)
+
+
+def test_finished_trials_are_not_run_again(tmp_path, monkeypatch):
+    first = runner(tmp_path, *GRID[:2]).run()
+    before = (tmp_path / "trials.jsonl").read_bytes()
+    said = []
+    again = runner(tmp_path, *GRID)
+    again.announce = said.append
+    fitted = []
+    real = lae.invert
+    monkeypatch.setattr(lae, "invert", lambda *a: fitted.append(a[2]) or real(*a))
+    rows = again.run()
+    assert "2 finished trials found, 1 to run" in said
+    assert fitted == [1e6]
+    assert (tmp_path / "trials.jsonl").read_bytes().startswith(before)
+    assert means(first).items() <= means(rows).items()
+
+
+def test_force_runs_them_again(tmp_path):
+    runner(tmp_path, GRID[0]).run()
+    runner(tmp_path, GRID[0], force=True).run()
+    assert len((tmp_path / "trials.jsonl").read_bytes().splitlines()) == 4
+
+
+def test_another_metric_is_added_to_finished_trials(tmp_path):
+    runner(tmp_path, GRID[0]).run()
+    rows = runner(tmp_path, GRID[0], metrics=[*METRICS, parse_metric("hit@3")]).run()
+    assert all(set(row.metrics) == {"ndcg@10", "recall@5", "hit@3"} for row in rows)
+
+
+def test_a_failing_trial_is_a_row_and_stops_nothing(tmp_path, fragile):
+    models = [fragile(x=value) for value in (0, 1, 2)]
+    rows = {row.text: row for row in runner(tmp_path, *models).run() if row.part == "valid"}
+    assert rows["fragile[x=0]"].status == "ok"
+    assert (rows["fragile[x=1]"].status, rows["fragile[x=1]"].reason) == (
+        "failed", "ZeroDivisionError: one is none",
+    )  # fmt: skip
+    assert rows["fragile[x=2]"].status == "skipped"
+    assert "10 GB" in rows["fragile[x=2]"].reason
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path, fragile):
+    interrupted = runner(tmp_path, fragile(x=0), fragile(x=3), fragile(x=4))
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run()
+    campaign = Campaign.open(tmp_path)
+    assert [row.text for row in campaign.rows().values()] == ["fragile[x=0]"]
+    assert (tmp_path / "metrics.csv").exists()
+    assert campaign.manifest()["runs"][-1]["status"] == "interrupted"
+
+
+def test_after_an_interrupt_the_same_process_can_go_on(tmp_path, fragile):
+    interrupted = runner(tmp_path, fragile(x=3), Popularity())
+    with pytest.raises(KeyboardInterrupt):  # whose traceback a notebook keeps
+        interrupted.run()
+    assert not (tmp_path / ".claims").exists()
+    assert Campaign(tmp_path).claim("fragile") is not None
+
+
+def test_revealed_test_values_are_marked_as_not_selected(tmp_path):
+    rows = runner(tmp_path, *GRID, parts=("valid", "test")).run()
+    assert sum(row.part == "test" for row in rows) == 3
+    table = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert sum(",test,False," in line for line in table) == 2
+
+
+def test_the_table_is_the_same_bytes_whatever_the_order(tmp_path):
+    runner(tmp_path / "a", *GRID).run()
+    runner(tmp_path / "b", *GRID[::-1]).run()
+    assert (tmp_path / "a" / "metrics.csv").read_bytes() == (
+        tmp_path / "b" / "metrics.csv"
+    ).read_bytes()
+
+
+def test_the_manifest_says_what_made_the_numbers(tmp_path):
+    runner(tmp_path, GRID[0]).run()
+    (run,) = json.loads((tmp_path / "manifest.json").read_text())["runs"]
+    assert run["status"] == "finished"
+    assert run["dataset"]["fingerprint"] == toys.two_tastes().fingerprint
+    assert {"cpu", "blas", "memory_bytes", "packages", "recbench", "commit", "dirty"} <= set(
+        run["environment"]
+    )
+    assert run["peak_memory_bytes"] > 1e6
+
+
+def test_a_trial_is_known_by_everything_that_decides_its_numbers():
+    def of(**changes) -> str:
+        return plan(GRID[0], **changes).trials[0].id
+
+    ids = {of(), of(rule=Strong(seed=1)), of(dtype="float64"), plan(GRID[1]).trials[0].id}
+    assert len(ids) == 4
+    assert of() == of(metrics=METRICS[:1])
+
+
+def test_row_order_counts_where_the_split_draws_from_it():
+    data = toys.two_tastes()
+    turned = replace(data, user=data.user[::-1].copy(), item=data.item[::-1].copy())
+    assert data.fingerprint == turned.fingerprint
+    for rule, same in ((Strong(), False), (Weak(), True)):
+        ids = {Plan(d, rule, GRID, METRICS, "ndcg@10").trials[0].id for d in (data, turned)}
+        assert (len(ids) == 1) == same
+
+
+def test_a_model_without_randomness_is_run_once_for_all_seeds():
+    assert len(plan(GRID[0], seeds=(0, 1, 2)).trials) == 1
+
+
+def test_selecting_by_a_metric_that_is_not_computed_is_refused():
+    with pytest.raises(UsageError, match="--select hit@1"):
+        plan(GRID[0], select="hit@1")
+
+
+def test_selecting_by_a_metric_that_only_describes_is_refused():
+    with pytest.raises(UsageError, match="describes lists"):
+        plan(GRID[0], metrics=[*METRICS, parse_metric("gini@5")], select="gini@5")
+
+
+def test_a_split_that_returns_validation_to_training_refits(tmp_path):
+    made = runner(tmp_path, *GRID)
+    real = made.plan.rule.apply(made.plan.dataset)
+    more = real.train.copy()
+    more.data[:] = 1.0
+    more = more[: more.shape[0] - 20]
+    made.worker.__dict__["split"] = replace(real, full=more)
+    fits = []
+    measure = made.worker._fit
+    made.worker._fit = lambda trials, part: (
+        fits.append((len(trials), part)) or measure(trials, part)
+    )
+    made.run()
+    assert fits.count((1, "test")) == 1
+    assert isinstance(made.worker.split.test, Part)

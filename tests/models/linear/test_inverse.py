@@ -1,0 +1,86 @@
+import os
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from recbench.errors import RecbenchError, Refused
+from recbench.models.context import Context
+from recbench.models.contract import example
+from recbench.models.linear.inverse import invert
+
+TRAIN = example(users=60, items=9)
+CODE = """
+import os, signal, sys
+from pathlib import Path
+from recbench.models.contract import example
+from recbench.linalg import tiles
+from recbench.models.context import Context
+from recbench.models.linear.inverse import invert
+
+tiles.inverse.__kwdefaults__["side"] = 16
+steps = 0
+
+def progress(what, done, total):
+    global steps
+    steps += 1
+    if steps == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+invert(example(60, 150), 0.3, 5.0, Context(scratch=Path(sys.argv[1]), progress=progress))
+"""
+
+
+def test_the_inverse_is_one_in_memory_and_on_disk(tmp_path):
+    dense = TRAIN.toarray().astype(float)
+    gram = dense.T @ dense
+    expected = np.linalg.inv(gram + np.diag(0.25 * np.diag(gram) + 3.0))
+    for context in (Context(dtype=np.float64), Context(dtype=np.float64, scratch=tmp_path)):
+        tiles, parts = invert(TRAIN, 0.2, 3.0, context)
+        assert np.allclose(tiles.panel(0, 9), expected, rtol=1e-10)
+        assert np.allclose(parts.c, np.diag(expected), rtol=1e-10)
+        assert np.allclose(parts.g, np.diag(gram))
+
+
+def test_another_matrix_gets_another_place_on_disk(tmp_path):
+    context = Context(scratch=tmp_path)
+    for matrix, ridge in ((TRAIN, 3.0), (TRAIN, 4.0), (example(users=61, items=9), 3.0)):
+        invert(matrix, 0.2, ridge, context)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_finished_inverse_on_disk_is_opened_not_made(tmp_path):
+    first, _ = invert(TRAIN, 0.2, 3.0, Context(scratch=tmp_path))
+    steps = []
+    again = Context(scratch=tmp_path, progress=lambda *step: steps.append(step))
+    second, _ = invert(TRAIN, 0.2, 3.0, again)
+    assert np.array_equal(first.panel(0, 9), second.panel(0, 9))
+
+
+@pytest.mark.parametrize("step", [1, 40, 300])
+def test_killed_in_the_middle_it_goes_on_to_the_same_numbers(tmp_path, step):
+    words = [sys.executable, "-c", CODE]
+    killed = subprocess.run([*words, str(tmp_path / "a"), str(step)], env=os.environ)
+    assert killed.returncode == -signal.SIGKILL
+    for folder in ("a", "b"):
+        subprocess.run([*words, str(tmp_path / folder), "-1"], check=True)
+    found = [invert(example(60, 150), 0.3, 5.0, Context(scratch=tmp_path / f))[0] for f in "ab"]
+    assert np.array_equal(found[0].panel(0, 150), found[1].panel(0, 150))
+
+
+def test_what_does_not_fit_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    with pytest.raises(Refused, match=r"the inverse of 9 items needs .* --tiles-on-disk"):
+        invert(TRAIN, 0.2, 3.0, Context(memory=10))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10))
+    with pytest.raises(Refused, match="choose another folder"):
+        invert(TRAIN, 0.2, 3.0, Context(scratch=tmp_path / "small"))
+
+
+def test_an_ill_conditioned_matrix_is_an_error_with_advice():
+    twins = example(users=30, items=8)
+    doubled = type(TRAIN)(np.repeat(twins.toarray(), 2, axis=1))
+    with pytest.raises(RecbenchError, match="raise l2"):
+        invert(doubled, 0.0, 1e-7, Context(dtype=np.float32))
