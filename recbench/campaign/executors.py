@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recbench.campaign.plan import Trial
-from recbench.campaign.worker import Leaders, Outcome, Worker
+from recbench.campaign.selection import Leaders
+from recbench.campaign.worker import Outcome, Worker
 from recbench.errors import UsageError
 from recbench.registry import load_plugin
 

@@ -41,6 +41,11 @@ class Row:
         """What results must share to be put side by side: data by name and content, and split."""
         return self.dataset, self.fingerprint, self.split
 
+    @property
+    def rival(self) -> tuple[str, int]:
+        """What a trial competes within: the best of a model and seed is selected."""
+        return self.model, self.seed
+
 
 def metric_names(rows: Sequence[Row]) -> list[str]:
     """Every metric that some row has, in the order first met."""

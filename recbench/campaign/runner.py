@@ -26,7 +26,7 @@ from recbench.campaign.guards import other_versions, refuse_other_code, refuse_o
 from recbench.campaign.plan import Plan, Trial, trial_id
 from recbench.campaign.row import Row
 from recbench.campaign.search.proposals import Listed, Proposals
-from recbench.campaign.selection import selected
+from recbench.campaign.selection import leaders, selected
 from recbench.campaign.worker import Outcome, Worker
 from recbench.environment import describe, peak_memory
 from recbench.errors import DataError, counted
@@ -204,7 +204,8 @@ class Runner:
         try:
             while tasks or running:
                 for task in self._startable(tasks, running.values(), executor.slots):
-                    running[executor.submit(task.trials, task.part, self._leaders())] = task
+                    before = leaders(self.rows(), self.plan.select)
+                    running[executor.submit(task.trials, task.part, before)] = task
                 if running:
                     self._collect(running, tasks)
                 elif tasks:
@@ -259,15 +260,6 @@ class Runner:
             Outcome(self.plan.row(trial, task.part, status="failed", reason=reason))
             for trial in task.trials
         ]
-
-    def _leaders(self) -> dict[tuple[str, int], tuple[float, str]]:
-        """The best validation value of each model and seed so far."""
-        best: dict[tuple[str, int], tuple[float, str]] = {}
-        for row in self.rows():
-            if row.part == "valid" and row.status == "ok":
-                value = -row.metrics[self.plan.select], row.text
-                best[row.model, row.seed] = min(value, best.get((row.model, row.seed), value))
-        return best
 
     def _record(self, outcome: Outcome) -> None:
         row = replace(outcome.row, run=self.id)

@@ -1,18 +1,51 @@
-"""Which trial of each model is the best on validation."""
+"""Which trial is the best on validation: more is better, ties go by text and never by time.
 
-from collections.abc import Iterable
+This is the one place that says so. Whoever picks, ranks or races trials asks here.
+"""
+
+from collections.abc import Iterable, Mapping
 
 from recbench.campaign.row import Row
 
+Merit = tuple[float, str]
+"""What trials are ordered by; the least is the best."""
+
+Leaders = Mapping[tuple[str, int], Merit]
+"""The merit of the best trial so far, by model and seed."""
+
+
+def merit(row: Row, select: str) -> Merit:
+    """The sort key of a row: what was not measured comes last."""
+    return -row.metrics.get(select, float("-inf")), row.text
+
+
+def ranked(rows: Iterable[Row], select: str) -> list[Row]:
+    """The rows, best first."""
+    return sorted(rows, key=lambda row: merit(row, select))
+
+
+def best(rows: Iterable[Row], select: str) -> Row:
+    """The best of some rows, which must be there."""
+    return min(rows, key=lambda row: merit(row, select))
+
+
+def candidates(rows: Iterable[Row], select: str) -> list[Row]:
+    """The rows that say how a trial did on validation."""
+    return [row for row in rows if row.part == "valid" and select in row.metrics]
+
+
+def leaders(rows: Iterable[Row], select: str) -> dict[tuple[str, int], Merit]:
+    """How good the best trial of each model and seed is, of one dataset and split."""
+    first: dict[tuple[str, int], Merit] = {}
+    for row in candidates(rows, select):
+        value = merit(row, select)
+        first[row.rival] = min(value, first.get(row.rival, value))
+    return first
+
 
 def selected(rows: Iterable[Row], select: str) -> set[str]:
-    """The trial of each model and seed that is best on validation; ties by text, not by time."""
-    groups: dict[tuple[str, str, str, int], list[Row]] = {}
-    for row in rows:
-        if row.part == "valid" and select in row.metrics:
-            key = (row.dataset, row.split, row.model, row.seed)
-            groups.setdefault(key, []).append(row)
-    return {
-        min(group, key=lambda row: (-row.metrics[select], row.text)).trial
-        for group in groups.values()
-    }
+    """The trial of each model and seed that is the best, on every dataset and split."""
+    rivals: dict[tuple[object, ...], list[Row]] = {}
+    for row in candidates(rows, select):
+        rivals.setdefault((row.dataset, row.split, *row.rival), []).append(row)
+    return {best(group, select).trial for group in rivals.values()}

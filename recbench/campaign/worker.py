@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
+from recbench.campaign.selection import Leaders, best, merit
 from recbench.campaign.traces import Rounds, rounds_of
 from recbench.environment import recent_peak, restart_peak
 from recbench.errors import DataError, RecbenchError, Refused
@@ -29,9 +30,6 @@ from recbench.models.base import Fit
 from recbench.models.context import Context
 from recbench.models.scorers import Scorer
 from recbench.splits.types import Split
-
-Leaders = Mapping[tuple[str, int], tuple[float, str]]
-"""By model and seed: the best validation value so far, negative, and its text; less is better."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +114,9 @@ class Worker:
 
     def _leads(self, trial: Trial, outcomes: Sequence[Outcome], leaders: Leaders) -> bool:
         """Whether a trial is the best of its model so far, in this group and before."""
-        best = leaders.get(trial.rival)
-        rivals = [o.row for o in outcomes if (o.row.model, o.row.seed) == trial.rival]
-        first = min(rivals, key=lambda row: (-row.metrics[self.plan.select], row.text))
-        return first.trial == trial.id and (
-            best is None or (-first.metrics[self.plan.select], first.text) < best
-        )
+        select, before = self.plan.select, leaders.get(trial.rival)
+        first = best((o.row for o in outcomes if o.row.rival == trial.rival), select)
+        return first.trial == trial.id and (before is None or merit(first, select) < before)
 
     def _lost(self, trial: Trial, part: str, error: Exception) -> Outcome:
         status, reason = _verdict(error)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from recbench.campaign.row import Row, fact_names, metric_names
-from recbench.campaign.selection import selected
+from recbench.campaign.selection import ranked, selected
 from recbench.campaign.table import frame_of
 from recbench.params import format_value
 from recbench.report.tables import View
@@ -49,8 +49,7 @@ def _numbers(row: Row) -> list[tuple[str, float]]:
 def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most: int) -> View:
     shown, notes = list(rows), []
     if len(shown) > most:
-        best = sorted(shown, key=lambda row: -row.metrics.get(select, float("-inf")))[:most]
-        kept = {row.trial for row in best}
+        kept = {row.trial for row in ranked(shown, select)[:most]}
         shown = [row for row in shown if row.trial in kept]
         notes.append(f"the best {most} of {len(rows)} trials; all are in metrics.csv")
     marked = [i for i, row in enumerate(shown) if row.trial in chosen]

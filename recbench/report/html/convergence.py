@@ -6,7 +6,7 @@ from html import escape
 from recbench.campaign import traces
 from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row
-from recbench.campaign.selection import selected
+from recbench.campaign.selection import ranked, selected
 from recbench.params import format_value
 from recbench.report.html import charts
 from recbench.report.html.landscapes import Figure
@@ -33,8 +33,8 @@ def section(campaign: Campaign, rows: Sequence[Row], select: str) -> str:
 def figures(campaign: Campaign, rows: Sequence[Row], select: str) -> list[Figure]:
     """Curves of the trials that have a trace; of many, those selected and then the best."""
     chosen = selected(rows, select)
-    able = [row for row in rows if row.part == "valid" and row.status == "ok"]
-    able.sort(key=lambda row: (row.trial not in chosen, -row.metrics.get(select, 0.0), row.text))
+    able = [row for row in ranked(rows, select) if row.part == "valid" and row.status == "ok"]
+    able.sort(key=lambda row: row.trial not in chosen)
     found = {row.trial: traces.read(traces.path_of(campaign.folder, row.trial)) for row in able}
     shown = [row for row in able if found[row.trial]][: charts.SERIES]
     curves = {

@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from recbench.campaign.row import Row, fact_names
+from recbench.campaign.selection import best, candidates
 from recbench.params import format_value
 from recbench.report.html import charts
 
@@ -26,11 +27,10 @@ class Figure:
 
 def measured(rows: Sequence[Row], select: str) -> dict[str, list[Row]]:
     """The validation results to draw, by model."""
-    found: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row.model):
-        if row.part == "valid" and row.status == "ok" and select in row.metrics:
-            found.setdefault(row.model, []).append(row)
-    return found
+    models: dict[str, list[Row]] = {}
+    for row in sorted(candidates(rows, select), key=lambda row: row.model):
+        models.setdefault(row.model, []).append(row)
+    return models
 
 
 def costs(rows: Sequence[Row], select: str) -> Iterator[Figure]:
@@ -136,8 +136,8 @@ def _line(name: str, rows: Sequence[Row], varied: Sequence[str], select: str) ->
     Where a search did not walk along it, every trial is a point.
     """
     known = [row for row in rows if row.parameters[name] is not None]
-    best = min(rows, key=lambda row: (-row.metrics[select], row.text))
-    along = [row for row in known if _alike(row, best, [o for o in varied if o != name])]
+    peak, others = best(rows, select), [other for other in varied if other != name]
+    along = [row for row in known if _alike(row, peak, others)]
     joined = len(along) > 2 or len(along) == len(known)
     points = {
         name: [
