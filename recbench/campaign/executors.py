@@ -19,6 +19,7 @@ from recbench.campaign.plan import Trial
 from recbench.campaign.selection import Leaders
 from recbench.campaign.worker import Outcome, Worker
 from recbench.errors import UsageError
+from recbench.linalg.types import quiet
 from recbench.registry import load_plugin
 
 Outcomes = Future[list[Outcome]]
@@ -68,7 +69,7 @@ class Parcel:
     @classmethod
     def of(cls, worker: Worker, plugins: Sequence[Path] = ()) -> "Parcel":
         """Pack a worker; there it will report no progress."""
-        sent = replace(worker, context=replace(worker.context, progress=_quiet))
+        sent = replace(worker, context=replace(worker.context, progress=quiet))
         paths = tuple(str(path.resolve()) for path in plugins)
         return cls(paths, pickle.dumps(sent), uuid.uuid4().hex)
 
@@ -84,10 +85,6 @@ class Parcel:
 
 
 _OPENED: dict[str, Worker] = {}
-
-
-def _quiet(what: str, done: int, total: int) -> None:
-    """Report progress to nobody: bars belong to the process at the terminal."""
 
 
 def work_on(parcel: Parcel, trials: bytes, part: str, leaders: Leaders) -> list[Outcome]:

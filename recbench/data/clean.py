@@ -11,10 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recbench.data.dataset import Dataset, Indices
+from recbench.data.dataset import Dataset
 from recbench.data.ids import (
-    Counts,
-    Flags,
     Side,
     blocks,
     count,
@@ -27,6 +25,7 @@ from recbench.data.ids import (
 from recbench.data.interactions import PARTS, Interactions
 from recbench.data.recipe import OPERATORS, Filter, Recipe
 from recbench.errors import DataError
+from recbench.linalg.types import Counts, Flags, Indices
 from recbench.params import format_value
 
 

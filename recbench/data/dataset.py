@@ -23,8 +23,8 @@ from recbench.data import parquet
 from recbench.data.interactions import PARTS
 from recbench.errors import DataError
 from recbench.files import atomic_path
+from recbench.linalg.types import Flags, Indices, Integers
 
-Indices = npt.NDArray[np.int32]
 FORMAT = 1
 """Version of the Parquet layout; a reader refuses files of a newer one."""
 
@@ -42,7 +42,7 @@ class Dataset:
     item: Indices
     user_ids: pa.Array
     item_ids: pa.Array
-    time: npt.NDArray[np.int64] | None = None
+    time: Integers | None = None
     part: npt.NDArray[np.int8] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ class Dataset:
             raise DataError(f"{self.name} did not come in parts")
         return self._content_hash(self.part == PARTS.index(part))
 
-    def _content_hash(self, rows: slice | npt.NDArray[np.bool_]) -> str:
+    def _content_hash(self, rows: slice | Flags) -> str:
         user, item = self.user[rows], self.item[rows]
         # One sort of one integer key beats a two-key sort by far.
         key = np.sort(user.astype(np.int64) * self.n_items + item)

@@ -12,10 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recbench.data.dataset import Indices
-
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
+from recbench.linalg.types import Counts, Flags, Indices
 
 BLOCK = 1 << 20
 """Rows looked at together: their temporaries stay in the processor's cache."""

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recbench.data.clean import Rows, core
-from recbench.data.ids import Counts, Flags, Side, number, repeated
+from recbench.data.ids import Side, number, repeated
 from recbench.data.interactions import Interactions
 from recbench.data.recipe import Filter, Recipe
 from recbench.errors import UsageError
+from recbench.linalg.types import Counts, Flags
 
 Triple = tuple[int, int, int]
 Positive = tuple[str, float]

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from recbench.data.dataset import Dataset, Indices
+from recbench.data.dataset import Dataset
 from recbench.errors import UsageError
+from recbench.linalg.types import Counts, Indices, Vector
 from recbench.params import Described, format_value, make, param
 
 PREFIX = "synthetic"
@@ -38,8 +39,6 @@ BLOCK = 1 << 20
 ROUNDS = 8
 """Draws with rejection before what is missing is drawn exactly, which costs a pass over items."""
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 Whole = TypeVar("Whole", np.int32, np.int64)
 
 
@@ -156,9 +155,9 @@ class Tastes:
     it falls on an item of distribution t.
     """
 
-    cumulated: Floats
+    cumulated: Vector
     item: Indices
-    popularity: Floats
+    popularity: Vector
     n_tastes: int
 
     @classmethod
@@ -217,7 +216,7 @@ def _distinct(values: npt.NDArray[Whole]) -> npt.NDArray[Whole]:
     return values[keep]
 
 
-def _cumulate(weight: Floats, where: Counts) -> Floats:
+def _cumulate(weight: Vector, where: Counts) -> Vector:
     """Cumulate weights within each distribution, scaled so that distribution t ends at t + 1."""
     parts = []
     for t, values in enumerate(np.split(weight, np.flatnonzero(np.diff(where)) + 1)):

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.evaluate.groups import Groups, by_group
 from recbench.evaluate.metrics import MetricSpec
 from recbench.evaluate.ranking import Ranking, build_ranking
-from recbench.models.scorers import Progress, Scorer, Top, silent
+from recbench.linalg.topk import Top
+from recbench.linalg.types import Counts, Progress, Vector, silent
+from recbench.models.scorers import Scorer
 from recbench.splits.types import Part
 
-Values = Mapping[str, npt.NDArray[np.float64]]
+Values = Mapping[str, Vector]
 """Metric text to one value per user, or to a 0-d array for metrics of the whole population."""
 
 
@@ -54,15 +55,13 @@ def rank(
         yield from base.tops(sharing, part.history, part.train_rows, part.seen, depth + 1, progress)
 
 
-def ranking_of(
-    top: Top, part: Part, popularity: npt.NDArray[np.int64], n_train_users: int
-) -> Ranking:
+def ranking_of(top: Top, part: Part, popularity: Counts, n_train_users: int) -> Ranking:
     """Mark the hits, and how many of the best items of a user have one score."""
     items = top.items[:, :-1]
     return build_ranking(items, part.target, popularity, n_train_users, _tied(top))
 
 
-def _tied(top: Top) -> npt.NDArray[np.int64]:
+def _tied(top: Top) -> Counts:
     """How many leading scores are equal; past any cutoff where those are all candidates."""
     listed = (top.items >= 0).sum(axis=1)
     same = (top.scores == top.scores[:, :1]) & (top.items >= 0)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.evaluate.metrics import MetricSpec
-from recbench.evaluate.ranking import Flags, Ranking
+from recbench.evaluate.ranking import Ranking
+from recbench.linalg.types import Flags, Vector
 from recbench.splits.types import Part
 
 HEAD_SHARE = 0.5
@@ -34,7 +34,7 @@ def head_and_tail(train: sparse.csr_array) -> Groups:
 
 def by_group(
     ranking: Ranking, part: Part, metrics: Sequence[MetricSpec], groups: Groups
-) -> dict[str, npt.NDArray[np.float64]]:
+) -> dict[str, Vector]:
     """`GROUP:METRIC` to one value per user; NaN for users of whom no item of it was held out."""
     values = {}
     for name, items in groups.items():
@@ -53,7 +53,7 @@ def by_group(
     return values
 
 
-def _spread_out(values: npt.NDArray[np.float64], rows: Flags) -> npt.NDArray[np.float64]:
+def _spread_out(values: Vector, rows: Flags) -> Vector:
     if values.ndim == 0:
         return values
     whole = np.full(len(rows), np.nan)

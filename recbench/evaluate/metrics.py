@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from recbench.errors import RecbenchError, UsageError
-from recbench.evaluate.ranking import Counts, Flags, Ranking
+from recbench.evaluate.ranking import Ranking
+from recbench.linalg.types import Counts, Flags, Indices, Vector
 from recbench.registry import METRICS
-
-Values = npt.NDArray[np.float64]
 
 MAX_K = 1_000_000
 """The longest list a metric may ask for: more than any catalogue has items."""
@@ -25,7 +23,7 @@ NGCF_WINDOW = 100
 """The longest of NGCF's default cutoffs, over which its ideal ranking is taken."""
 
 
-Metric = Callable[[Ranking, int], Values | float]
+Metric = Callable[[Ranking, int], Vector | float]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class MetricSpec:
         """Whether more is better, so that trials can be selected by it."""
         return bool(getattr(self.function, "chooses", True))
 
-    def __call__(self, ranking: Ranking) -> Values:
+    def __call__(self, ranking: Ranking) -> Vector:
         """Compute one finite number per user, or a single one (0-d) for everybody."""
         values = np.asarray(self.function(ranking, self.k), dtype=np.float64)
         if values.shape not in ((), (len(ranking),)):
@@ -83,45 +81,45 @@ def parse_metric(text: str) -> MetricSpec:
 
 
 @METRICS.register("recall")
-def recall(ranking: Ranking, k: int) -> Values:
+def recall(ranking: Ranking, k: int) -> Vector:
     """The share of the held-out items that is in the top k: hits / t."""
     return ranking.found(k) / ranking.targets
 
 
 @METRICS.register("recall-capped")
-def recall_capped(ranking: Ranking, k: int) -> Values:
+def recall_capped(ranking: Ranking, k: int) -> Vector:
     """The share of the hits that a list of k could have had: hits / min(k, t)."""
     return ranking.found(k) / np.minimum(ranking.targets, k)
 
 
 @METRICS.register("precision")
-def precision(ranking: Ranking, k: int) -> Values:
+def precision(ranking: Ranking, k: int) -> Vector:
     """The share of the top k that was held out: hits / k, however short the list is."""
     return ranking.found(k) / k
 
 
 @METRICS.register("f1")
-def f1(ranking: Ranking, k: int) -> Values:
+def f1(ranking: Ranking, k: int) -> Vector:
     """The harmonic mean of precision and recall: 2 hits / (k + t)."""
     return 2 * ranking.found(k) / (ranking.targets + k)
 
 
 @METRICS.register("hit")
-def hit(ranking: Ranking, k: int) -> Values:
+def hit(ranking: Ranking, k: int) -> Vector:
     """Whether the top k holds any held-out item: 1 if hits > 0, else 0."""
     return (ranking.found(k) > 0).astype(np.float64)
 
 
 @METRICS.register("mrr")
-def reciprocal_rank(ranking: Ranking, k: int) -> Values:
+def reciprocal_rank(ranking: Ranking, k: int) -> Vector:
     """The reciprocal of the rank of the first hit: 1 / min{r ≤ k : hit(r)}, or 0 without one."""
     hits = ranking.hits_at(k)
-    reciprocal: Values = hits.any(axis=1) / (hits.argmax(axis=1) + 1)
+    reciprocal: Vector = hits.any(axis=1) / (hits.argmax(axis=1) + 1)
     return reciprocal
 
 
 @METRICS.register("map")
-def average_precision(ranking: Ranking, k: int) -> Values:
+def average_precision(ranking: Ranking, k: int) -> Vector:
     """The precision at every hit, averaged: Σ_{r≤k} hit(r) · hits(r)/r / min(k, t)."""
     found = ranking.found(k)
     users, ranks = np.nonzero(ranking.hits_at(k))
@@ -132,13 +130,13 @@ def average_precision(ranking: Ranking, k: int) -> Values:
 
 
 @METRICS.register("ndcg")
-def ndcg(ranking: Ranking, k: int) -> Values:
+def ndcg(ranking: Ranking, k: int) -> Vector:
     """Discounted gain over its best: Σ_{r≤k} hit(r)/log2(r+1) / Σ_{r≤min(k,t)} 1/log2(r+1)."""
     return _dcg(ranking.hits_at(k)) / ideal_dcg(k)[np.minimum(ranking.targets, k)]
 
 
 @METRICS.register("ndcg-ngcf")
-def ndcg_ngcf(ranking: Ranking, k: int) -> Values:
+def ndcg_ngcf(ranking: Ranking, k: int) -> Vector:
     """NDCG as NGCF computes it: Σ_{r≤k} hit(r)/log2(r+1) / Σ_{r≤min(k,h)} 1/log2(r+1).
 
     h is the number of hits in the top max(k, 100), where `ndcg` has t: the ideal is the same list
@@ -154,7 +152,7 @@ def ndcg_ngcf(ranking: Ranking, k: int) -> Values:
 ndcg_ngcf.window = NGCF_WINDOW  # what MetricSpec.depth reads
 
 
-def _dcg(hits: Flags) -> Values:
+def _dcg(hits: Flags) -> Vector:
     """Σ hit(r)/log2(r+1), added in rank order: a perfect list equals its ideal to the last bit."""
     users, ranks = np.nonzero(hits)
     weights = discounts(hits.shape[1])[ranks]
@@ -162,7 +160,7 @@ def _dcg(hits: Flags) -> Values:
 
 
 @lru_cache(maxsize=64)
-def discounts(depth: int) -> Values:
+def discounts(depth: int) -> Vector:
     """1/log2(r+1) for r = 1 .. depth."""
     table = 1 / np.log2(np.arange(2, depth + 2))
     table.flags.writeable = False  # shared by every caller
@@ -170,7 +168,7 @@ def discounts(depth: int) -> Values:
 
 
 @lru_cache(maxsize=64)
-def ideal_dcg(depth: int) -> Values:
+def ideal_dcg(depth: int) -> Vector:
     """The gain of a list whose first n ranks are hits, for n = 0 .. depth."""
     table = np.concatenate([[0.0], np.cumsum(discounts(depth))])
     table.flags.writeable = False
@@ -207,7 +205,7 @@ def _exposure(ranking: Ranking, k: int) -> Counts:
 
 
 @METRICS.register("novelty")
-def novelty(ranking: Ranking, k: int) -> Values:
+def novelty(ranking: Ranking, k: int) -> Vector:
     """The mean self-information of the top k in bits: mean of log2(train users / users of item).
 
     An item nobody has counts as if one user had it. 0 for a user recommended nothing.
@@ -217,7 +215,7 @@ def novelty(ranking: Ranking, k: int) -> Values:
 
 
 @METRICS.register("popularity")
-def popularity_percentile(ranking: Ranking, k: int) -> Values:
+def popularity_percentile(ranking: Ranking, k: int) -> Vector:
     """The mean popularity percentile of the top k: mean of (items less popular + ties/2) / n_items.
 
     Popularity is the number of train users, ties include the item itself; 0.5 is a random list,
@@ -229,7 +227,7 @@ def popularity_percentile(ranking: Ranking, k: int) -> Values:
     return _mean_over_list(ranking.items_at(k), (less + up_to) / (2 * ranking.n_items))
 
 
-def _mean_over_list(items: npt.NDArray[np.int32], value: Values) -> Values:
+def _mean_over_list(items: Indices, value: Vector) -> Vector:
     """Average a value per item over the items each user was recommended; 0 if there are none."""
     padded = np.append(value, 0.0)  # what -1 points at
     total = np.zeros(len(items))

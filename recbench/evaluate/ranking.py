@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-Counts = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from recbench.linalg.types import Counts, Flags, Indices
 
 BITMAP_BYTES = 1 << 22
 """Working memory of the membership test; larger ones fall out of the processor's cache."""
@@ -17,7 +15,7 @@ BITMAP_BYTES = 1 << 22
 class Ranking:
     """What every user was recommended, and which of it was held out."""
 
-    items: npt.NDArray[np.int32]
+    items: Indices
     """Users x depth, best first, no item twice; -1 where there was nothing to recommend."""
     hits: Flags
     """Users x depth: whether the item at this rank is one of the user's held-out items."""
@@ -58,7 +56,7 @@ class Ranking:
         told = self._told(k)
         return self.hits[:, :k] if told is None else self.hits[:, :k] & told
 
-    def items_at(self, k: int) -> npt.NDArray[np.int32]:
+    def items_at(self, k: int) -> Indices:
         """The items at the first k ranks; -1 where those and the next are all tied."""
         self._check_depth(k)
         told = self._told(k)
@@ -85,7 +83,7 @@ class Ranking:
 
 
 def build_ranking(
-    items: npt.NDArray[np.int32],
+    items: Indices,
     target: sparse.csr_array,
     popularity: Counts,
     n_train_users: int,
@@ -104,7 +102,7 @@ def build_ranking(
     return Ranking(items, _is_target(items, target), counts, popularity, n_train_users, tied)
 
 
-def _is_target(items: npt.NDArray[np.int32], target: sparse.csr_array) -> Flags:
+def _is_target(items: Indices, target: sparse.csr_array) -> Flags:
     """Look every item up in a bitmap of the held-out items, a block of users at a time."""
     users, n_items = target.shape
     step = max(1, BITMAP_BYTES // (n_items + 1))

@@ -19,10 +19,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import cython_blas, cython_lapack
 
-Matrix = npt.NDArray[np.floating[Any]]
+from recbench.linalg.types import Matrix
 
 
 class NotPositive(ArithmeticError):

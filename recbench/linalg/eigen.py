@@ -25,17 +25,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, tall
 from recbench.linalg.eigh import eigh
+from recbench.linalg.types import Matrix, Progress, Vector, silent
 
-Matrix = npt.NDArray[np.floating[Any]]
-Vector = npt.NDArray[np.float64]
 Operator = Callable[[Matrix], Matrix]
 """A times n x s numbers."""
-Progress = Callable[[int, int], None]
 
 TOLERANCE = 1e-8
 SINGLE = 1e-4
@@ -71,10 +68,6 @@ class Eigenpairs:
     def first(self, k: int) -> "Eigenpairs":
         """The k largest."""
         return Eigenpairs(self.values[:k], self.vectors[:, :k], self.residual)
-
-
-def silent(done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 def precision(tolerance: float) -> type[np.floating[Any]]:

@@ -10,15 +10,12 @@ BLAS of more threads gives other last bits.
 
 import ctypes
 from concurrent.futures import Executor
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
-
-Matrix = npt.NDArray[np.floating[Any]]
+from recbench.linalg.types import Matrix
 
 COLUMNS = 256
 """Columns multiplied with reflections at a time."""

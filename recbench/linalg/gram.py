@@ -20,8 +20,8 @@ from scipy import sparse
 from recbench.linalg import blas
 from recbench.linalg.tiles import Tiles
 
-Indices = npt.NDArray[np.integer[Any]]
-Entries = tuple[Indices, Indices, Indices, Indices, Indices]
+AnyIntegers = npt.NDArray[np.integer[Any]]
+Entries = tuple[AnyIntegers, AnyIntegers, AnyIntegers, AnyIntegers, AnyIntegers]
 
 ROWS = 32
 """Rows of G per task: few enough to be shared out evenly, however popular some items are."""

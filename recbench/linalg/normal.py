@@ -23,21 +23,16 @@ Sums over all columns are made in blocks of fixed size and added up in order, in
 solved by one thread. So results do not depend on the number of threads, which is the pool's.
 """
 
-import os
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse
 
 from recbench.errors import RecbenchError
-from recbench.linalg import blas
-
-Floats = npt.NDArray[np.floating[Any]]
-Vector = npt.NDArray[np.float64]
+from recbench.linalg import blas, shares
+from recbench.linalg.shares import Share
+from recbench.linalg.types import Counts, Floats, Indices, Vector
 
 BLOCK = 4096
 """Rows of factors that are multiplied at a time, by one thread."""
@@ -52,7 +47,7 @@ SHARES, SHARE = 8, 1 << 15
 """Shares of the rows for each core, so that all end together, and the least work of a share."""
 
 
-class NotFinite(RecbenchError):
+class Diverged(RecbenchError):
     """Factors have become NaN or infinite."""
 
     def __init__(self) -> None:
@@ -66,8 +61,8 @@ class NotFinite(RecbenchError):
 class Pattern:
     """Where the ones of a binary matrix are, by rows."""
 
-    starts: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int32]
+    starts: Counts
+    columns: Indices
     width: int
 
     @classmethod
@@ -77,7 +72,7 @@ class Pattern:
         return cls(matrix.indptr.astype(np.int64), columns, matrix.shape[1])
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Counts:
         """How many entries each row has."""
         return np.diff(self.starts)
 
@@ -135,7 +130,7 @@ def turn(
     """
     gram, total = _sums(pool, factors, grams, pushes)
     if not np.isfinite(gram).all():
-        raise NotFinite
+        raise Diverged
     spectrum, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     turning = vectors.astype(factors.dtype)
 
@@ -199,14 +194,14 @@ def solve(
     system = kernel.System(pattern.starts, pattern.columns, basis.factors, *numbers, *scalars)
     report = np.zeros((len(out), 2 if loss else 1))
     shared = (floor, system, out, report)
-    shares = _shares(pattern.lengths, 0 if steps else out.shape[1])
+    work = _shares(pattern.lengths, 0 if steps else out.shape[1])
     if steps:
-        blas.finish(pool, kernel.improve_rows, ((*rows, steps, *shared) for rows in shares))
+        blas.finish(pool, kernel.improve_rows, ((*rows, steps, *shared) for rows in work))
     else:
-        blas.finish(pool, kernel.solve_rows, ((*rows, *shared) for rows in shares))
+        blas.finish(pool, kernel.solve_rows, ((*rows, *shared) for rows in work))
     penalty, *losses = report.sum(axis=0).tolist()
     if not np.isfinite([penalty, *losses]).all():
-        raise NotFinite
+        raise Diverged
     return Solved(penalty, losses[0] if losses else np.nan)
 
 
@@ -219,11 +214,8 @@ def _refuse_singular(pattern: Pattern, terms: Terms) -> None:
         )
 
 
-def _shares(lengths: npt.NDArray[np.int64], factors: int) -> list[tuple[int, int]]:
-    """Cut the rows into shares of about equal work, a few for each core."""
+def _shares(lengths: Counts, factors: int) -> list[Share]:
+    """Cut the rows into shares, and few rows into fewer."""
     unknowns = np.minimum(lengths, factors) + ROW_COST
     work = np.concatenate([[0], np.cumsum(lengths * unknowns + ROW_COST * ROW_COST)])
-    count = min(SHARES * (os.cpu_count() or 1), 1 + int(work[-1]) // SHARE)
-    goals = np.linspace(0, work[-1], count + 1)[1:]
-    edges = [0, *np.searchsorted(work, goals).tolist()]
-    return [(a, b) for a, b in pairwise(edges) if a < b]
+    return shares.fair(work, min(shares.for_cores(SHARES), 1 + int(work[-1]) // SHARE))

@@ -12,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from recbench.linalg import blas, topk
-from recbench.linalg.topk import Floats, Progress, Scales, Search, Top, real_dtype, silent
+from recbench.linalg.topk import Scales, Search, Top, real_dtype
+from recbench.linalg.types import Floats, Progress, silent
 
 SEGMENT = 64
 """Columns added at a time: products of fewer are slower, and the last ones of an r are extra."""

@@ -12,14 +12,11 @@ workspace, and every tile always stands at one of three steps, 2k, 2k + 1 or 2k 
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import Protocol
 
 from recbench.linalg import blas
+from recbench.linalg.types import Matrix
 
-Matrix = npt.NDArray[np.floating[Any]]
 Key = tuple[int, int]
 
 

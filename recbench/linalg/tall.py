@@ -8,14 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from recbench.linalg import blas
-
-Matrix = npt.NDArray[np.floating[Any]]
+from recbench.linalg.types import Matrix
 
 ROWS = 2048
 """Rows of a piece, at most: its part of a block of columns stays in the cache."""

@@ -3,21 +3,19 @@
 Every row of the product is summed by one thread in the order of the sparse row's entries.
 """
 
-import os
 from concurrent.futures import Executor
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.linalg import blas, tall
-
-Matrix = npt.NDArray[np.floating[Any]]
+from recbench.linalg import blas, shares, tall
+from recbench.linalg.types import Matrix
 
 PANEL = 128
 """Columns multiplied at a time: rows of this length are read at full speed and stay in a cache."""
+ROW_COST = 1
+"""Writing a row takes about as long as adding an entry."""
 STRIPE = 256
 """Bytes of a row, where rows of the product are read and written as well."""
 SHARES = 4
@@ -35,7 +33,7 @@ class Thin:
             np.require(rows.indices, np.int32, ["C", "A", "W"]),
             np.require(rows.data, dtype, ["C", "A", "W"]),
         )
-        self.shares = _fair(self.entries[0], 4 * (os.cpu_count() or 1))
+        self.shares = shares.by_entries(self.entries[0], shares.for_cores(), ROW_COST)
 
     def __matmul__(self, right: Matrix) -> Matrix:
         """The product with a dense matrix, in the precision of this one."""
@@ -68,7 +66,7 @@ class GramProduct:
     def __init__(self, matrix: sparse.csr_array, dtype: npt.DTypeLike = np.float64) -> None:
         self.rows = Thin(matrix, dtype)
         self.dtype, self.n = self.rows.entries[2].dtype, matrix.shape[1]
-        self.shares = _fair(self.rows.entries[0], SHARES)
+        self.shares = shares.by_entries(self.rows.entries[0], SHARES, ROW_COST)
         self.width = STRIPE // self.dtype.itemsize
         self.room = np.empty(len(self.shares) * self.n * self.width, self.dtype)
         """For the parts of a stripe: fresh memory would be handed out page by page each time."""
@@ -95,11 +93,3 @@ class GramProduct:
             out[rows] = parts[:, rows].sum(axis=0)
 
         tall.by_pieces(pool, self.n, add)
-
-
-def _fair(starts: npt.NDArray[np.int64], count: int) -> list[tuple[int, int]]:
-    """Cut rows into at most so many shares, of about equal work."""
-    cost = starts + np.arange(len(starts))  # writing a row costs about as much as adding an entry
-    goals = np.linspace(0, cost[-1], count + 1)
-    edges = np.unique(np.searchsorted(cost, goals)).tolist()
-    return list(pairwise(edges))

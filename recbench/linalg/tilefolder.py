@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from recbench.errors import RecbenchError
+from recbench.linalg.types import Matrix
 
-Matrix = npt.NDArray[np.floating[Any]]
 Key = tuple[int, int]
 
 HEADER = "tiles.json"

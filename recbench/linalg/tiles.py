@@ -20,10 +20,9 @@ from recbench.errors import RecbenchError
 from recbench.linalg import blas
 from recbench.linalg.sweep import Sweep
 from recbench.linalg.tilefolder import TileFolder, TilesError
+from recbench.linalg.types import Matrix, Progress, silent
 
-Matrix = npt.NDArray[np.floating[Any]]
 Key = tuple[int, int]
-Progress = Callable[[int, int], None]
 
 FORMAT = 1
 SIDE = 1024
@@ -35,10 +34,6 @@ RAISE_DIAGONAL = "add more to its diagonal"
 
 class NotPositiveDefinite(RecbenchError):
     """The matrix has no inverse to the precision it is stored in, or only a useless one."""
-
-
-def silent(done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 class Tiles:

@@ -9,12 +9,10 @@ in the order of its columns, and BLAS runs on blocks of fixed size with one thre
 result does not depend on the number of threads. That number is the one BLAS is given.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,15 +20,14 @@ import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import RecbenchError
-from recbench.linalg import blas
+from recbench.linalg import blas, shares
+from recbench.linalg.types import Counts, Floats, Indices, Progress, silent
 
-Floats = npt.NDArray[np.floating[Any]]
-Progress = Callable[[int, int], None]
-Scales = Sequence[Floats | None]
-"""Each is a number per column that scores are multiplied by; None multiplies by nothing."""
+Scale = Floats | None
+"""A number per column that scores are multiplied by; None multiplies by nothing."""
+Scales = Sequence[Scale]
 
-Rows = tuple[int, int]
-Compressed = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Floats]
+Compressed = tuple[Counts, Indices, Floats]
 
 BLOCK_BYTES = 1 << 27
 """How large a block of scores or factors that a function makes may be."""
@@ -49,7 +46,7 @@ ROW_COST = 16
 class Top:
     """The best columns of each row, best first; -1, scored -inf, where there were too few."""
 
-    items: npt.NDArray[np.int32]
+    items: Indices
     scores: Floats
 
 
@@ -95,10 +92,6 @@ class DensePanels:
         return panel
 
 
-def silent(done: int, total: int) -> None:
-    """Report progress to nobody."""
-
-
 @contextmanager
 def kernel_threads(count: int) -> Iterator[None]:
     """Rank with this many threads: the search uses as many as BLAS may."""
@@ -127,7 +120,7 @@ def top_of_blocks(
         block = score(start, stop)
         _fit(block.shape == (stop - start, columns), block, hidden)
         search = search or Search(hidden, k, scales, real_dtype(block))
-        pieces = [(block[a - start : b - start], a, 0) for a, b in _cut(start, stop)]
+        pieces = [(block[a - start : b - start], a, 0) for a, b in shares.equal(start, stop)]
         with blas.workers() as pool:
             blas.finish(pool, search.block, pieces)
         search.check()
@@ -149,11 +142,11 @@ def top_of_product(
     _fit(left.shape == hidden.shape, left, hidden)
     search = Search(hidden, k, scales, right.dtype)
     entries = _entries(left, right)
-    shares = _fair(entries[0])
+    work = shares.by_entries(entries[0], shares.for_cores(), ROW_COST)
     with blas.workers() as pool:
         for start, panel in _read_ahead(pool, right):
-            work = ((rows, *entries, panel, start, search.lists) for rows in shares)
-            blas.finish(pool, search_product, work)
+            tasks = ((rows, *entries, panel, start, search.lists) for rows in work)
+            blas.finish(pool, search_product, tasks)
             search.check()
             progress(start + panel.shape[1], right.n)
     return search.tops()
@@ -164,12 +157,12 @@ def product(left: sparse.csr_array, right: Panels) -> Floats:
     from recbench.linalg.topk_kernel import multiply
 
     entries = _entries(left, right)
-    shares = _fair(entries[0])
+    work = shares.by_entries(entries[0], shares.for_cores(), ROW_COST)
     out = np.empty((left.shape[0], right.n), right.dtype)
     with blas.workers() as pool:
         for start, panel in _read_ahead(pool, right):
             columns = out[:, start : start + panel.shape[1]]
-            blas.finish(pool, multiply, ((rows, *entries, panel, columns) for rows in shares))
+            blas.finish(pool, multiply, ((rows, *entries, panel, columns) for rows in work))
     return out
 
 
@@ -255,8 +248,8 @@ class Search:
     def tops(self) -> list[Top]:
         """Sort the lists; nothing can be searched afterwards."""
         with blas.workers() as pool:
-            shares = _cut(0, self.lists.scores.shape[1])
-            blas.finish(pool, self.kernel.sort_lists, ((rows, self.lists) for rows in shares))
+            work = ((rows, self.lists) for rows in shares.equal(0, self.lists.scores.shape[1]))
+            blas.finish(pool, self.kernel.sort_lists, work)
         return [Top(*pair) for pair in zip(self.lists.items, self.lists.scores, strict=True)]
 
 
@@ -285,20 +278,6 @@ def _width(matrix: Panels) -> int:
     """How many columns to read at a time; short rows waste bandwidth, large panels the cache."""
     wide = 2 * PANEL_WIDTH
     return wide if matrix.n * wide * matrix.dtype.itemsize <= PANEL_BYTES else PANEL_WIDTH
-
-
-def _cut(start: int, stop: int) -> list[Rows]:
-    """Cut a range into equal shares, a few for each core."""
-    edges = np.linspace(start, stop, 4 * (os.cpu_count() or 1) + 1).astype(int).tolist()
-    return [(a, b) for a, b in pairwise(edges) if a < b]
-
-
-def _fair(starts: npt.NDArray[np.int64]) -> list[Rows]:
-    """Cut rows into shares of equal work, a few for each core."""
-    cost = starts + ROW_COST * np.arange(len(starts))
-    goals = [b for _, b in _cut(0, int(cost[-1]))]
-    edges = [0, *np.searchsorted(cost, goals).tolist()]
-    return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
 def _fit(fitting: bool, one: Any, other: Any) -> None:

@@ -11,16 +11,11 @@ import numpy.typing as npt
 
 from recbench.environment import free_memory, usable_cores
 from recbench.errors import Refused
+from recbench.linalg.types import Note, quiet
 from recbench.models.scorers import Scorer
 
 if TYPE_CHECKING:
     import pyarrow as pa  # a tenth of a second that listing models need not take
-
-Note = Callable[[str, int, int], None]
-
-
-def quiet(what: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 @dataclass

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import DataError, RecbenchError, UsageError
-from recbench.linalg.topk import Progress, Scales, Top, silent
+from recbench.linalg.topk import Scales, Top
+from recbench.linalg.types import Floats, Indices, Integers, Progress, silent
 from recbench.models.base import Model
 from recbench.models.context import Context
-from recbench.models.scorers import Base, Indices, Scorer, Scores
+from recbench.models.scorers import Base, Scorer
 from recbench.params import param
 from recbench.registry import MODELS
 
@@ -29,12 +29,12 @@ class Lists(Base):
     def __init__(self, scores: sparse.csr_array) -> None:
         self.scores = scores
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """The scores, with less than the least for every item that is not listed."""
         if history.shape[0] != self.scores.shape[0]:
             raise RecbenchError("lists from a file rank the users they were made for, all at once")
         lowest = self.scores.data.min(initial=0.0) - 1.0
-        block: Scores = np.full(self.scores.shape, lowest)
+        block: Floats = np.full(self.scores.shape, lowest)
         users, items = self.scores.nonzero()
         block[users, items] = self.scores.data
         return block
@@ -125,7 +125,7 @@ def read(path: Path) -> "pa.Table":
     return table
 
 
-def _positions(column: "pa.ChunkedArray", ids: "pa.Array", name: str) -> npt.NDArray[np.int64]:
+def _positions(column: "pa.ChunkedArray", ids: "pa.Array", name: str) -> Integers:
     """Where each id stands among those to rank; -1 for ids that are not among them."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -136,5 +136,5 @@ def _positions(column: "pa.ChunkedArray", ids: "pa.Array", name: str) -> npt.NDA
         raise RecbenchError(
             f"the column '{name}' does not hold ids of the dataset ({error})"
         ) from error
-    places: npt.NDArray[np.int64] = found.combine_chunks().fill_null(-1).to_numpy().astype(np.int64)
+    places: Integers = found.combine_chunks().fill_null(-1).to_numpy().astype(np.int64)
     return places

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from recbench.linalg.types import Floats, Indices
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.scorers import Base, Scorer
@@ -16,11 +16,9 @@ from recbench.registry import MODELS
 class Constant(Base):
     """The same scores for everybody."""
 
-    scores: npt.NDArray[np.float32]
+    scores: Floats
 
-    def score(
-        self, history: sparse.csr_array, rows: npt.NDArray[np.int32]
-    ) -> npt.NDArray[np.float32]:
+    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """Repeat the scores, one row per user."""
         return np.broadcast_to(self.scores, (history.shape[0], len(self.scores)))
 

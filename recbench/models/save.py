@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
@@ -31,6 +30,7 @@ from recbench.data.dataset import Dataset, binary_csr
 from recbench.errors import DataError, RecbenchError, unknown
 from recbench.linalg.tiles import Tiles
 from recbench.linalg.topk import DensePanels
+from recbench.linalg.types import Floats
 from recbench.models.context import Context
 from recbench.models.popularity import Constant
 from recbench.models.scorers import Base, ItemItem, Scorer
@@ -132,8 +132,8 @@ def _save_base(scorer: Scorer, folder: Path) -> str:
     raise RecbenchError(f"models that score by {type(base).__name__} cannot be saved")
 
 
-def _array(path: Path) -> npt.NDArray[np.floating[Any]]:
-    array: npt.NDArray[np.floating[Any]] = np.load(path, mmap_mode="r", allow_pickle=False)
+def _array(path: Path) -> Floats:
+    array: Floats = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
 
 

@@ -9,21 +9,14 @@ one pass (`shared`, `tops`).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused
 from recbench.linalg import topk
-from recbench.linalg.topk import Panels, Progress, Scales, Top, silent
-
-__all__ = ["Base", "Factors", "ItemItem", "Progress", "Scale", "Scorer", "Scores", "Top", "silent"]
-
-Scores = npt.NDArray[np.floating[Any]]
-Scale = Scores | None
-Indices = npt.NDArray[np.int32]
+from recbench.linalg.topk import Panels, Scale, Scales, Top
+from recbench.linalg.types import Floats, Indices, Progress, silent
 
 
 class Base(ABC):
@@ -32,7 +25,7 @@ class Base(ABC):
     n_items: int
 
     @abstractmethod
-    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """Score every item for every user of a block: users x items, all finite.
 
         `rows` holds each user's row in the train matrix, -1 for users not trained on.
@@ -52,7 +45,7 @@ class Base(ABC):
         Higher scores come first and, among equal ones, lower items.
         """
 
-        def block(start: int, stop: int) -> Scores:
+        def block(start: int, stop: int) -> Floats:
             block = self.score(history[start:stop], rows[start:stop])
             if np.shape(block) != (stop - start, seen.shape[1]):
                 raise RecbenchError(
@@ -88,11 +81,11 @@ class ItemItem(Base):
     The square matrix w may be an array, or anything that hands out its columns in panels.
     """
 
-    def __init__(self, weights: Panels | Scores) -> None:
+    def __init__(self, weights: Panels | Floats) -> None:
         self.weights = topk.DensePanels(weights) if isinstance(weights, np.ndarray) else weights
         self.n_items = self.weights.n
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """Multiply the histories with the weights."""
         return topk.product(history, self.weights)
 
@@ -118,14 +111,14 @@ class Factors(Base):
 
     def __init__(
         self,
-        users: Scores | Callable[[sparse.csr_array, Indices], Scores],
-        items: Scores,
-        bias: Scores | None = None,
+        users: Floats | Callable[[sparse.csr_array, Indices], Floats],
+        items: Floats,
+        bias: Floats | None = None,
     ) -> None:
         self.users, self.items, self.bias = users, items, bias
         self.n_items = len(items)
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """Multiply user factors with item factors."""
         block = self._left(history, rows) @ self.items.T
         return block if self.bias is None else block + self.bias
@@ -141,12 +134,12 @@ class Factors(Base):
     ) -> list[Top]:
         """Multiply and rank in blocks that stay in the cache."""
 
-        def left(start: int, stop: int) -> Scores:
+        def left(start: int, stop: int) -> Floats:
             return self._left(history[start:stop], rows[start:stop])
 
         return topk.top_of_factors(left, self.items, self.bias, seen, k, scales, progress)
 
-    def _left(self, history: sparse.csr_array, rows: Indices) -> Scores:
+    def _left(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """The factors of some users."""
         if callable(self.users):
             return self.users(history, rows)
@@ -168,7 +161,7 @@ class Scorer:
     facts: Mapping[str, float] = field(default_factory=dict, kw_only=True)
     """What a reader of results should know of the fit, such as the rank that was found."""
 
-    def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Scores:
+    def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""
         if rows is None:
             rows = np.full(history.shape[0], -1, dtype=np.int32)

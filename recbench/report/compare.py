@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row
 from recbench.campaign.selection import selected
 from recbench.errors import DataError, UsageError, unknown
-from recbench.report.stats import LEVEL, RESAMPLES, Vector, bootstrap_interval, holm, permutation_p
+from recbench.linalg.types import Flags, Vector
+from recbench.report.stats import LEVEL, RESAMPLES, bootstrap_interval, holm, permutation_p
 from recbench.report.tables import HIGH, LOW, View
 
 NOT_METRICS = ("user", "history", "targets")
@@ -123,7 +123,7 @@ def questions(a: pd.DataFrame, b: pd.DataFrame) -> list[Question]:
     return [asked for asked in found if asked.group == "all" or asked.users >= FEWEST]
 
 
-def user_groups(values: pd.DataFrame) -> dict[str, npt.NDArray[np.bool_]]:
+def user_groups(values: pd.DataFrame) -> dict[str, Flags]:
     """All users, and those with short and with long histories."""
     everyone = np.ones(len(values), dtype=np.bool_)
     if "history" not in values:

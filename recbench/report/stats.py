@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
+from recbench.linalg.types import Matrix, Vector
 
 RESAMPLES = 10_000
 LEVEL = 0.95
@@ -85,9 +84,7 @@ def permutation_p(differences: Matrix, seed: int = 0, resamples: int = RESAMPLES
     return p
 
 
-def pairwise_p(
-    values: npt.NDArray[np.float64], seed: int = 0, resamples: int = RESAMPLES
-) -> npt.NDArray[np.float64]:
+def pairwise_p(values: Vector, seed: int = 0, resamples: int = RESAMPLES) -> Vector:
     """`permutation_p` of every two models: users x models x metrics to models x models x metrics.
 
     With the same coins, the total of swapped differences is the difference of swapped totals:

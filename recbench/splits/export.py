@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.data.dataset import Dataset
 from recbench.errors import DataError
 from recbench.files import atomic_path
+from recbench.linalg.types import Indices
 from recbench.splits.types import Part, Split
 
-Indices = npt.NDArray[np.int32]
 Names = list[object]
 
 

@@ -8,10 +8,11 @@ from scipy import sparse
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.data.interactions import PARTS
 from recbench.errors import DataError, UsageError
+from recbench.linalg.types import Counts
 from recbench.params import param
 from recbench.registry import SPLITS
 from recbench.splits.base import SplitRule, check_data, check_part, fraction, legacy_seed, part_of
-from recbench.splits.rows import Counts, deal, share, shuffle_users
+from recbench.splits.rows import deal, share, shuffle_users
 from recbench.splits.types import Split
 
 

@@ -5,12 +5,9 @@ splits are defined by it.
 """
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-from recbench.splits.types import Indices
-
-Counts = npt.NDArray[np.int64]
+from recbench.linalg.types import Counts, Indices
 
 
 def first_seen(index: Indices, size: int) -> Indices:

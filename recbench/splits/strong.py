@@ -8,11 +8,12 @@ from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.errors import DataError, UsageError
+from recbench.linalg.types import Counts, Indices
 from recbench.params import param
 from recbench.registry import SPLITS
 from recbench.splits.base import SplitRule, check_data, check_part, fraction, legacy_seed
-from recbench.splits.rows import Counts, by_user, deal, first_seen, shuffle_users
-from recbench.splits.types import Indices, Part, Split
+from recbench.splits.rows import by_user, deal, first_seen, shuffle_users
+from recbench.splits.types import Part, Split
 
 LARGEST_AUTOMATIC = 10_000
 """Held-out users per part in the ML-20M protocol; more only on request."""

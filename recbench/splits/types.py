@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-Indices = npt.NDArray[np.int32]
+from recbench.linalg.types import Counts, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class Part:
         return self.history if self.hidden is None else self.hidden
 
     @cached_property
-    def target_counts(self) -> npt.NDArray[np.int64]:
+    def target_counts(self) -> Counts:
         """How many items each user should be recommended."""
         return np.diff(self.target.indptr).astype(np.int64)
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.data.dataset import Dataset
+from recbench.linalg.types import Counts, Indices, Integers
 from recbench.registry import SPLITS
 from recbench.splits.base import (
     SplitRule,
@@ -19,8 +19,8 @@ from recbench.splits.base import (
     legacy_seed,
     part_of,
 )
-from recbench.splits.rows import Counts, by_user, deal, first_seen, offsets, shuffle_users
-from recbench.splits.types import Indices, Split
+from recbench.splits.rows import by_user, deal, first_seen, offsets, shuffle_users
+from recbench.splits.types import Split
 
 ADVICE = "some user needs 3 interactions: use more data or looser filters"
 
@@ -89,7 +89,7 @@ class UserRatio(SplitRule):
         return sizes
 
 
-def _sort_by_time(rows: Indices, counts: Counts, time: npt.NDArray[np.int64]) -> None:
+def _sort_by_time(rows: Indices, counts: Counts, time: Integers) -> None:
     """Sort each user's slice of row numbers by time, in place and stably.
 
     Sorting many short slices needs no memory to speak of; one sort by two keys needs gigabytes.

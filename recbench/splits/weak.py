@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
+from recbench.linalg.types import Counts, Integers
 from recbench.registry import SPLITS
 from recbench.splits.base import (
     SplitRule,
@@ -18,7 +18,7 @@ from recbench.splits.base import (
     legacy_seed,
     part_of,
 )
-from recbench.splits.rows import Counts, deal, share, shuffle_users
+from recbench.splits.rows import deal, share, shuffle_users
 from recbench.splits.types import Split
 
 ADVICE = "give larger ratios or denser data, or use user-ratio, which keeps untrained items"
@@ -87,5 +87,5 @@ class Weak(SplitRule):
         return np.column_stack([train, valid, held_out - valid])
 
 
-def _columns(matrix: sparse.csr_array, items: npt.NDArray[np.int64]) -> sparse.csr_array:
+def _columns(matrix: sparse.csr_array, items: Integers) -> sparse.csr_array:
     return matrix if len(items) == matrix.shape[1] else matrix[:, items]

@@ -175,11 +175,11 @@ def test_a_row_without_entries_needs_no_penalty():
 @pytest.mark.parametrize("steps", [0, 3])
 def test_numbers_that_run_away_are_an_error_with_advice(steps):
     world = World(6, dtype=np.float32, entry=1e39)
-    with pytest.raises(normal.NotFinite, match="l2"):
+    with pytest.raises(normal.Diverged, match="l2"):
         world.solved(np.ones((12, 6)), steps)
     world = World(6)
     world.q[5, 2] = np.inf
-    with np.errstate(invalid="ignore"), pytest.raises(normal.NotFinite, match="l2"):
+    with np.errstate(invalid="ignore"), pytest.raises(normal.Diverged, match="l2"):
         world.solved()
 
 

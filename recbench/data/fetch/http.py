@@ -21,8 +21,8 @@ import urllib3
 from recbench import __version__
 from recbench.data.catalog import RemoteFile
 from recbench.data.fetch.cache import Part, Place, Version, kinds_for, mismatch, no_room
+from recbench.linalg.types import Note
 
-Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes that are here and their total; 0 if that is unknown."""
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}
@@ -95,7 +95,7 @@ class Transfer:
     place: Place
     policy: Policy
     insecure: bool
-    progress: Progress
+    progress: Note
 
     def __post_init__(self) -> None:
         """Look up what the file will be verified by."""

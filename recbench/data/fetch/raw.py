@@ -15,15 +15,12 @@ from urllib.parse import quote
 
 from recbench.data.catalog import Entry, RemoteFile
 from recbench.data.fetch.cache import BLOCK, Place, digest_file, kinds_for, mismatch, no_room
-from recbench.data.fetch.http import Policy, Progress, Transfer, Unreachable
+from recbench.data.fetch.http import Policy, Transfer, Unreachable
 from recbench.errors import DataError, UsageError
+from recbench.linalg.types import Note, quiet
 
 Layout = tuple[RemoteFile, ...]
 PATIENT = Policy()
-
-
-def quiet(name: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class _Options:
     mirror: str | None
     offline: bool
     insecure: bool
-    progress: Progress
+    progress: Note
     policy: Policy
 
 
@@ -65,7 +62,7 @@ def fetch(
     mirror: str | None = None,
     offline: bool = False,
     insecure: bool = False,
-    progress: Progress = quiet,
+    progress: Note = quiet,
     policy: Policy = PATIENT,
 ) -> tuple[Path, ...]:
     """Return the raw files of a dataset, getting those that are not there yet.

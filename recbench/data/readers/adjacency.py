@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv
 
@@ -21,10 +20,10 @@ from recbench.data.readers.columns import NO_ID, Rows
 from recbench.data.readers.lines import Block, ahead, blocks
 from recbench.data.readers.options import listed, parts_option
 from recbench.data.readers.streams import shown
+from recbench.linalg.types import Counts
 from recbench.params import Described, make, param
 from recbench.registry import READERS
 
-Counts = npt.NDArray[np.int64]
 ONE_A_LINE = bytes.maketrans(b" \t", b"\n\n")
 
 

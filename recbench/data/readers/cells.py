@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recbench.data.readers.streams import shown
+from recbench.linalg.types import Integers
 
 Parser = Callable[[pa.Array], pa.Array]
 
@@ -67,7 +68,7 @@ def _bytes_of(text: pa.Array) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, dtype=np.uint8)[start:end]
 
 
-def _decimal_length(numbers: npt.NDArray[np.int64]) -> int:
+def _decimal_length(numbers: Integers) -> int:
     """How many characters the numbers take in canonical decimal, all together."""
     sizes = np.abs(numbers).view(np.uint64)  # the lowest int64 has no positive counterpart
     length = len(sizes) + int(np.count_nonzero(numbers < 0))

@@ -15,14 +15,13 @@ import pyarrow as pa
 from recbench.data.readers.archive import Limits, Member
 from recbench.data.readers.lines import BLOCK, ahead
 from recbench.data.readers.streams import read_full, shown
+from recbench.linalg.types import Integers
 
 CREATE = re.compile(rb"CREATE TABLE `(\w+)` \((.*?)\n\)", re.DOTALL)
 COLUMN = re.compile(rb"^\s*`(\w+)` ", re.MULTILINE)
 INSERT = re.compile(rb"INSERT INTO `(\w+)` VALUES\s")
 LONGEST_START = 200
 """More bytes than the start of an INSERT statement takes."""
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from recbench.data.readers.columns import Rows
 from recbench.data.readers.lines import Block, ahead, blocks
 from recbench.data.readers.options import listed
 from recbench.errors import DataError
+from recbench.linalg.types import Integers
 
 Parser = Callable[[str], Any]
 MAX_LITERAL = 1 << 20
@@ -109,7 +110,7 @@ class Records:
         holes = (kinds == self._kernel.ABSENT) | (kinds == self._kernel.NOTHING)
         return _patched(texts, patches | dict.fromkeys(np.flatnonzero(holes).tolist()))
 
-    def _scan(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+    def _scan(self) -> tuple[Integers, Integers, npt.NDArray[np.int8]]:
         names = [key.encode() for key in self._keys]
         joined = np.frombuffer(b"".join(names), dtype=np.uint8)
         ends = np.cumsum([len(name) for name in names])

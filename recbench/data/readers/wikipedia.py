@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,10 +20,10 @@ from recbench.data.readers.columns import Rows
 from recbench.data.readers.mysqldump import Batch, Dump
 from recbench.data.readers.options import listed
 from recbench.errors import DataError, UsageError
+from recbench.linalg.types import Flags, Integers
 from recbench.params import Described, make, param
 from recbench.registry import READERS
 
-Integers = npt.NDArray[np.int64]
 NOWHERE = -1
 """The page of a target that does not exist; page ids are positive."""
 
@@ -99,7 +98,7 @@ class _Pages:
     """Pages by ascending id."""
 
     ids: Integers
-    is_redirect: npt.NDArray[np.bool_]
+    is_redirect: Flags
     titles: pa.Array
 
 
@@ -180,7 +179,7 @@ def _links(
 
 def _in_namespaces(
     batch: Batch, space: str, title: str, settings: Wikipedia
-) -> tuple[npt.NDArray[np.bool_], pa.Array]:
+) -> tuple[Flags, pa.Array]:
     """Return which rows count, and for those the text that names a page uniquely."""
     spaces, titles = batch.numbers[space], batch.texts[title]
     if settings.namespaces == "main":

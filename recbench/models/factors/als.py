@@ -20,18 +20,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
-from recbench.linalg.normal import Basis, Floats, Pattern, Terms, Vector, solve, turn
+from recbench.linalg.normal import Basis, Pattern, Terms, solve, turn
+from recbench.linalg.types import Counts, Floats, Indices, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.context import Context
-from recbench.models.scorers import Factors, Indices, Scorer
+from recbench.models.scorers import Factors, Scorer
 from recbench.params import param
 
-Lengths = npt.NDArray[np.int64]
 Trace = list[dict[str, Any]]
 
 
@@ -44,11 +43,11 @@ class Factorisation(Model):
 
     factors: int = param(64, help="factors of each user and item", low=1, log=True)
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """Give the coefficients of users with so many interactions each, among so many items."""
         raise TypeError(f"{type(self).__name__} does not give the coefficients of its objective")
 
-    def item_ridge(self, lengths: Lengths, users: int) -> Vector:
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """Give r of items with so many interactions each, among so many users."""
         raise TypeError(f"{type(self).__name__} does not give the penalty of its items")
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from recbench.linalg.normal import Terms, Vector
-from recbench.models.factors.als import Alternating, Lengths
+from recbench.linalg.normal import Terms
+from recbench.linalg.types import Counts, Vector
+from recbench.models.factors.als import Alternating
 from recbench.params import param
 from recbench.registry import MODELS
 
@@ -38,17 +39,17 @@ class _Weighted(Alternating):
         """c0, c1 and d1."""
         raise TypeError(f"{type(self).__name__} does not say what it weighs")
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """The same for every user but for the penalty."""
         everywhere, entry, pull = self.weights
         gram, none = np.full(len(lengths), everywhere), np.zeros(len(lengths))
         return Terms(gram, none, self._ridge(lengths, items), entry, pull)
 
-    def item_ridge(self, lengths: Lengths, users: int) -> Vector:
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """As for users."""
         return self._ridge(lengths, users)
 
-    def _ridge(self, lengths: Lengths, cells: int) -> Vector:
+    def _ridge(self, lengths: Counts, cells: int) -> Vector:
         everywhere, entry, _ = self.weights
         total: Vector = everywhere * cells + entry * lengths.astype(np.float64)
         with np.errstate(over="ignore"):  # infinity is found in the factors
@@ -118,13 +119,13 @@ class Rg2(Alternating):
     alpha: float = param(0.1, help="extra weight α of what was observed", low=0, log=True)
     l2: float = _l2(0.1)
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """Every cell of user u weighs w_u and is pulled to -1."""
         weights = lengths / (2.0 * items)
         ridge = self.l2 * (lengths / 2.0 + self.alpha * items)
         return Terms(weights, weights, ridge, self.alpha, 0.5 + self.alpha)
 
-    def item_ridge(self, lengths: Lengths, users: int) -> Vector:
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """λ (Σ w_u + α m), the same for all."""
         total = lengths.sum() / (2.0 * len(lengths)) + self.alpha * users
         return np.full(len(lengths), self.l2 * total)
@@ -138,7 +139,7 @@ class Rgx(Rg2):
     cite = "Pu et al. (2025), NDCG-consistent softmax approximation with accelerated convergence"
     beta: float = _beta()
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """As RG², with 1 - β of the squares."""
         terms = super().user_terms(lengths, items)
         return replace(terms, gram=(1.0 - self.beta) * terms.gram)
@@ -156,12 +157,12 @@ class Rg2Matrix(Rg2):
     cite = Rg2.cite + ", appendix A.6"
     l2: float = param(0.001, help="penalty λ on the scores", low=0, log=True)
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """As RG², with λ more weight on every cell and no penalty on factors."""
         terms = super().user_terms(lengths, items)
         return replace(terms, gram=terms.gram + self.l2, ridge=np.zeros(len(lengths)))
 
-    def item_ridge(self, lengths: Lengths, users: int) -> Vector:
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """None."""
         return np.zeros(len(lengths))
 
@@ -184,13 +185,13 @@ class Rg2Ssm(Alternating):
     negatives: int = param(100, help="negatives n drawn for each interaction", low=1, log=True)
     l2: float = _l2(0.1)
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """A user's weights come to |I_u| / 2."""
         drawn, halves = self.negatives / (self.negatives + 1.0), lengths / 2.0
         weights = drawn / items * halves
         return Terms(weights, weights, self.l2 * halves, (1.0 - drawn) / 2.0, drawn / 2.0)
 
-    def item_ridge(self, lengths: Lengths, users: int) -> Vector:
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """λ (n/(n+1) Σ w_u + |U_i| / 2(n+1)), for the |U_i| users of an item."""
         drawn = self.negatives / (self.negatives + 1.0)
         everywhere = lengths.sum() / (2.0 * len(lengths))
@@ -205,7 +206,7 @@ class RgxSsm(Rg2Ssm):
 
     beta: float = _beta()
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """As `rg2-ssm`, with 1 - β of the squares."""
         terms, rest = super().user_terms(lengths, items), 1.0 - self.beta
         return replace(terms, gram=rest * terms.gram, entry=rest * terms.entry)

@@ -22,13 +22,13 @@ from scipy import sparse
 
 from recbench.linalg import blas
 from recbench.linalg.eigen import Eigenpairs, bytes_needed, leading
-from recbench.linalg.normal import Floats, Terms, Vector
+from recbench.linalg.normal import Terms
 from recbench.linalg.thin import Thin
+from recbench.linalg.types import Counts, Floats, Vector
 from recbench.models.context import Context
 from recbench.models.factors.als import (
     Factorisation,
     FactorScorer,
-    Lengths,
     Problem,
     rank_for,
     reserve,
@@ -48,11 +48,11 @@ class Rg2Svd(Factorisation):
     tol: float = param(1e-5, help="residual of the singular vectors", low=0, open_low=True,
                        high=1, log=True)  # fmt: skip
 
-    def user_terms(self, lengths: Lengths, items: int) -> Terms:
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
         """Those of RG² at α = 0."""
         return Rg2(alpha=0.0, l2=self.l2).user_terms(lengths, items)
 
-    def item_ridge(self, lengths: Lengths, users: int) -> Vector:
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """That of RG² at α = 0."""
         return Rg2(alpha=0.0, l2=self.l2).item_ridge(lengths, users)
 

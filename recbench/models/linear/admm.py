@@ -20,13 +20,13 @@ one of the two solves, and forbids negative β; both move the solution away from
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from recbench.errors import RecbenchError, UsageError, counted
 from recbench.linalg import blas, tall
+from recbench.linalg.types import Matrix, Vector
 from recbench.models.context import Context
 from recbench.models.linear.inverse import dropout_param, ridge_param
 from recbench.models.linear.lowrank import Kind, LowRankAutoencoder, System
@@ -35,8 +35,6 @@ from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS
 
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.floating[Any]]
 Trace = Sequence[Mapping[str, float]]
 
 

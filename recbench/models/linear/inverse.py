@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import UsageError
 from recbench.linalg.gram import gram
 from recbench.linalg.tiles import Tiles, inverse
+from recbench.linalg.types import Matrix, Vector
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.params import param
 
-Vector = npt.NDArray[np.float64]
 RAISE = "raise l2, or compute with --dtype float64"
 SMALLER = "keep it on disk with --tiles-on-disk DIR, or take a higher k-core"
 
@@ -48,8 +47,8 @@ def invert(
         gram(train, tiles)
         tiles.add_diagonal(gamma)
 
-    def multiply(z: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
-        product: npt.NDArray[np.floating[Any]] = train.T @ (train @ z)
+    def multiply(z: Matrix) -> Matrix:
+        product: Matrix = train.T @ (train @ z)
         return product + gamma[:, np.newaxis] * z
 
     identity = _identity(train, gamma)

@@ -8,20 +8,19 @@ So all models of equal (p, λ') share one inverse and one pass of scores.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import UsageError
 from recbench.linalg.tiles import Tiles
+from recbench.linalg.types import Matrix, Vector
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import (
     Inverse,
     OfInverse,
-    Vector,
     dropout_param,
     effective_penalty,
     invert,
@@ -39,11 +38,11 @@ class LinearScorer(Scorer):
     tiles: Tiles = field(kw_only=True)
     diagonal: Vector = field(kw_only=True)
 
-    def weights(self, items: Sequence[int]) -> npt.NDArray[np.floating[Any]]:
+    def weights(self, items: Sequence[int]) -> Matrix:
         """The columns of W for some items, n x len(items); W itself is never stored."""
         chosen = np.asarray(items)
         scale = np.asarray(self.scale)[chosen]
-        columns: npt.NDArray[np.floating[Any]] = self.tiles.rows(chosen).T * scale  # C = Cᵀ
+        columns: Matrix = self.tiles.rows(chosen).T * scale  # C = Cᵀ
         columns[chosen, np.arange(len(chosen))] = self.diagonal[chosen]
         return columns
 

@@ -15,15 +15,15 @@ one set of directions serve every k.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import RecbenchError
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
+from recbench.linalg.types import Matrix, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import (
@@ -37,9 +37,6 @@ from recbench.models.linear.subspace import FEWER, LowRank, Subspace, rank_param
 from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS
-
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.floating[Any]]
 
 
 class System:

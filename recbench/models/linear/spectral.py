@@ -13,19 +13,17 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
+from recbench.linalg.types import Matrix, Vector
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear.subspace import FEWER, Subspace, rank_param
 from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS
-
-Vector = npt.NDArray[np.float64]
 
 FIRST = 64
 """Singular values looked at before it is known how many dropout leaves."""
@@ -75,7 +73,7 @@ def _spectral(model: Model) -> Shrinkage:
 
 def singular(
     train: sparse.csr_array, models: Sequence[Shrinkage], ctx: Context
-) -> tuple[Vector, eigen.Matrix]:
+) -> tuple[Vector, Matrix]:
     """The leading singular values that are not zero and their right vectors, enough for all."""
     most, items = min(train.shape), train.shape[1]
     operator, pairs = GramProduct(train), None

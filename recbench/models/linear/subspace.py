@@ -10,13 +10,10 @@ from scipy import sparse
 
 from recbench.linalg.prefixes import top_of_prefixes
 from recbench.linalg.thin import Thin
-from recbench.linalg.topk import Progress, Scales, Top, silent
-from recbench.models.scorers import Base, Scorer, Scores
+from recbench.linalg.topk import Scale, Scales, Top
+from recbench.linalg.types import Floats, Indices, Progress, Vector, silent
+from recbench.models.scorers import Base, Scorer
 from recbench.params import param
-
-Floats = npt.NDArray[np.floating[Any]]
-Vector = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int32]
 
 RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 FEWER = "ask for a lower rank"
@@ -86,7 +83,7 @@ class Shrunk:
 
     def tops(
         self,
-        wanted: dict[int, list[Floats | None]],
+        wanted: dict[int, list[Scale]],
         history: sparse.csr_array,
         seen: sparse.csr_array,
         k: int,
@@ -128,7 +125,7 @@ class LowRank(Base):
         into = self.shrunk.subspace.into[:, : self.rank] * self.shrunk.h[: self.rank]
         return np.asarray(into @ self.items.T)
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Scores:
+    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """Multiply the histories with one factor after the other."""
         return np.asarray(self.shrunk.left(history, self.rank) @ self.items.T)
 
@@ -154,7 +151,7 @@ class LowRank(Base):
         progress: Progress = silent,
     ) -> list[Top]:
         """Rank at the rank of every scorer in one pass."""
-        wanted: dict[int, list[Floats | None]] = {}
+        wanted: dict[int, list[Scale]] = {}
         for scorer in scorers:
             wanted.setdefault(_rank(scorer), []).append(scorer.scale)
         found = self.shrunk.tops(wanted, history, seen, k, progress)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused, UsageError
 from recbench.linalg import blas
-from recbench.linalg.normal import NotFinite
+from recbench.linalg.normal import Diverged
 from recbench.linalg.topk import kernel_threads
 from recbench.models.context import Context
 from recbench.models.contract import check_model, example
@@ -441,17 +441,17 @@ def test_what_was_reached_before_the_numbers_ran_away_is_kept(monkeypatch):
     def solve(*args, **more):
         halves.append(1)
         if len(halves) > 8:
-            raise NotFinite
+            raise Diverged
         return normal_solve(*args, **more)
 
     normal_solve = als.solve
     monkeypatch.setattr(als, "solve", solve)
     early, late = models.Ials(factors=4, iterations=3), models.Ials(factors=4, iterations=6)
     first, second = early.family.fit([early, late], example(), Context())
-    assert isinstance(second, NotFinite)
+    assert isinstance(second, Diverged)
     assert first.trace[-1]["sweep"] == 3
     halves.clear()
-    with pytest.raises(NotFinite, match="no longer finite; give a larger l2"):
+    with pytest.raises(Diverged, match="no longer finite; give a larger l2"):
         late.fit(example(), Context())
     monkeypatch.undo()
     assert np.array_equal(first.score(example()), early.fit(example(), Context()).score(example()))
