@@ -173,6 +173,52 @@ def test_a_failed_trial_counts_and_stops_nothing(tmp_path, optuna):
     assert MODELS.get("fragile")
 
 
+LOSING = """
+from dataclasses import dataclass
+
+from recbench.models.base import Model
+from recbench.models.popularity import Popularity
+from recbench.params import param
+from recbench.registry import METRICS, MODELS
+
+
+@MODELS.register("half")
+@dataclass(frozen=True)
+class Half(Model):
+    'Fails above 50.'
+
+    x: float = param(0.0, help="what happens")
+
+    def fit(self, train, ctx):
+        if self.x > 50:
+            raise ZeroDivisionError("above 50")
+        return Popularity().fit(train, ctx)
+
+
+@METRICS.register("loss")
+def loss(ranking, k):
+    'Below zero, so that zero would be best.'
+    return ranking.found(k) - 100.0
+"""
+
+
+def test_a_search_does_not_take_failure_for_a_value(tmp_path, optuna):
+    """Measured values are below zero: were a failure worth zero, the search would run after it."""
+    path = tmp_path / "half.py"
+    path.write_text(LOSING)
+    load_plugin(path)
+    metric = parse_metric("loss@10")
+    made = Plan(toys.two_tastes(), Strong(), (), [metric], metric.text)
+    rows = Runner(
+        Worker(made),
+        Campaign(tmp_path / "r"),
+        search=tpe(made, "half", trials=40, grids=["x=0:100"]),
+    ).run()
+    learned = [row for row in rows if row.part == "valid"][STARTUP:]
+    assert len(learned) == 30
+    assert sum(row.status == "failed" for row in learned) < 10
+
+
 def test_the_manifest_says_what_was_searched(tmp_path, optuna):
     searcher(tmp_path, trials=3).run()
     about = json.loads((tmp_path / "manifest.json").read_text())["runs"][0]["search"]

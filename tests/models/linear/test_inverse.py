@@ -52,6 +52,16 @@ def test_another_matrix_gets_another_place_on_disk(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_another_precision_gets_another_place_on_disk(tmp_path):
+    """What was kept in single precision does not answer for double precision."""
+    single, double = (Context(dtype=dtype, scratch=tmp_path) for dtype in (np.float32, np.float64))
+    invert(TRAIN, 0.2, 3.0, single)
+    kept, _ = invert(TRAIN, 0.2, 3.0, double)
+    made, _ = invert(TRAIN, 0.2, 3.0, Context(dtype=np.float64))
+    assert np.array_equal(kept.panel(0, 9), made.panel(0, 9))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_finished_inverse_on_disk_is_opened_not_made(tmp_path):
     first, _ = invert(TRAIN, 0.2, 3.0, Context(scratch=tmp_path))
     steps = []
