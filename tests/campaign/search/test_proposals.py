@@ -73,6 +73,23 @@ def off(model: lae.Ease) -> float:
     return abs(math.log(model.l2 / 50))
 
 
+def test_a_failure_has_no_place_among_the_values(optuna):
+    """Only the order of values counts: lowered by a thousand they lead to the same proposals.
+
+    Were a failure worth zero, it would be the worst of the one and the best of the other.
+    """
+
+    def proposed(lower: float) -> list[str]:
+        search, texts = tpe(plan(), "ease", trials=40), []
+        while batch := search.propose(
+            lambda trial: None if trial.model.l2 > 500 else 20 - off(trial.model) - lower
+        ):
+            texts += [trial.model.text for trial in batch]
+        return texts
+
+    assert proposed(lower=0) == proposed(lower=1000)
+
+
 def test_a_search_ends_with_its_space(optuna):
     search = tpe(plan(), "edlae", trials=50, grids=["l2=1,10,100", "p=0.2,0.5"])
     found = []
@@ -173,50 +190,22 @@ def test_a_failed_trial_counts_and_stops_nothing(tmp_path, optuna):
     assert MODELS.get("fragile")
 
 
-LOSING = """
-from dataclasses import dataclass
-
-from recbench.models.base import Model
-from recbench.models.popularity import Popularity
-from recbench.params import param
-from recbench.registry import METRICS, MODELS
-
-
-@MODELS.register("half")
-@dataclass(frozen=True)
-class Half(Model):
-    'Fails above 50.'
-
-    x: float = param(0.0, help="what happens")
-
-    def fit(self, train, ctx):
-        if self.x > 50:
-            raise ZeroDivisionError("above 50")
-        return Popularity().fit(train, ctx)
-
-
-@METRICS.register("loss")
-def loss(ranking, k):
-    'Below zero, so that zero would be best.'
-    return ranking.found(k) - 100.0
-"""
-
-
-def test_a_search_does_not_take_failure_for_a_value(tmp_path, optuna):
-    """Measured values are below zero: were a failure worth zero, the search would run after it."""
-    path = tmp_path / "half.py"
-    path.write_text(LOSING)
+def test_a_run_tells_its_search_what_was_measured_and_of_failures_nothing(tmp_path, optuna):
+    path = tmp_path / "fragile.py"
+    path.write_text(toys.FAILING.replace("self.x == 1", "self.x > 50"))
     load_plugin(path)
-    metric = parse_metric("loss@10")
-    made = Plan(toys.two_tastes(), Strong(), (), [metric], metric.text)
-    rows = Runner(
-        Worker(made),
-        Campaign(tmp_path / "r"),
-        search=tpe(made, "half", trials=40, grids=["x=0:100"]),
-    ).run()
-    learned = [row for row in rows if row.part == "valid"][STARTUP:]
-    assert len(learned) == 30
-    assert sum(row.status == "failed" for row in learned) < 10
+    made = plan()
+
+    def search() -> Tpe:
+        return tpe(made, "fragile", trials=30, grids=["x=4:100:1"])
+
+    rows = Runner(Worker(made), Campaign(tmp_path / "r"), search=search()).run()
+    valid = {row.trial: row for row in rows if row.part == "valid"}
+    assert {row.status for row in valid.values()} == {"ok", "failed"}
+    again, proposed = search(), []
+    while batch := again.propose(lambda trial: valid[trial.id].metrics.get("ndcg@10")):
+        proposed += [trial.id for trial in batch]
+    assert proposed == list(valid)
 
 
 def test_the_manifest_says_what_was_searched(tmp_path, optuna):
