@@ -1,5 +1,6 @@
 """Fixtures for every test."""
 
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -47,6 +48,20 @@ def recbench(folder: Path) -> Recbench:
         return CliRunner().invoke(main, list(words), prog_name="recbench", env={"COLUMNS": "200"})
 
     return call
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """`recbench check debian`, which takes long and so is run once: its result, its folder."""
+    kept = tmp_path_factory.mktemp("golden")
+    words = ["check", "debian", "-o", str(kept)]
+    return CliRunner().invoke(main, words, prog_name="recbench"), kept
+
+
+@pytest.fixture
+def checked(golden: tuple[Result, Path], folder: Path) -> None:
+    """Have the results of `recbench check debian` in the working directory, as if it had run."""
+    shutil.copytree(golden[1], folder / "results")
 
 
 @pytest.fixture

@@ -110,8 +110,8 @@ def test_a_model_that_declines_did_not_get_worse_and_one_that_fails_did():
     assert finding(ROW, None).regressed
 
 
-def test_the_command_checks_golden_rows_and_notices_damage(recbench, monkeypatch, tmp_path):
-    good = recbench("check", "debian", "-o", "here")
+def test_the_command_checks_golden_rows_and_notices_damage(recbench, golden, monkeypatch, tmp_path):
+    good, _ = golden
     assert good.exit_code == 0, good.output
     assert "as recorded" in good.stdout or "reproduced" in good.stdout
     summary = tmp_path / "summary.md"
