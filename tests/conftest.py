@@ -14,12 +14,22 @@ sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder 
 
 import toys
 from recbench.cli import main
+from recbench.linalg import speed
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
 Recbench = Callable[..., Result]
 
 # Tests that a shell runs in the background inherit a Ctrl-C that is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def small_measurements() -> Iterator[None]:
+    """No test asks how fast this machine is, only that it is said: small arrays tell as much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speed.gemm_gflops, "__defaults__", (256, 1))
+        patch.setattr(speed.copy_gigabytes, "__defaults__", (1 << 20, 1))
+        yield
 
 
 @pytest.fixture
