@@ -1,9 +1,11 @@
 """Fixtures for every test."""
 
+import gc
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder of tests
 
 import toys
+from recbench import environment
 from recbench.cli import main
 from recbench.linalg import speed
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
@@ -23,10 +26,17 @@ Recbench = Callable[..., Result]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
-def small_measurements() -> Iterator[None]:
-    """No test asks how fast this machine is, only that it is said: small arrays tell as much."""
+def known_machine() -> Iterator[None]:
+    """Ask git once what was checked out; measure speed, which no test depends on, with little."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "source", cache(environment.source))
         patch.setattr(speed.gemm_gflops, "__defaults__", (256, 1))
         patch.setattr(speed.copy_gigabytes, "__defaults__", (1 << 20, 1))
         yield

@@ -164,8 +164,8 @@ def test_the_objective_never_rises(model, solver):
 
 @alternating
 def test_conjugate_gradients_reach_the_exact_objective(model):
-    exact, _, _ = fitted(long(model, factors=2), example())
-    cg, _, _ = fitted(long(model, factors=2, solver="cg"), example())
+    exact, _, _ = fitted(long(model, 60, factors=2), example())
+    cg, _, _ = fitted(long(model, 60, factors=2, solver="cg"), example())
     best, near = exact.trace[-1]["objective"], cg.trace[-1]["objective"]
     assert near == pytest.approx(best, rel=1e-6)
 
