@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder 
 import toys
 from recbench import environment
 from recbench.cli import main
+from recbench.data import catalog
 from recbench.linalg import speed
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
@@ -33,18 +34,28 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def known_machine() -> Iterator[None]:
-    """Ask git once what was checked out; measure speed, which no test depends on, with little."""
+def known_once() -> Iterator[None]:
+    """Look up once what stays the same; measure speed, which no test depends on, with little."""
+    read, kept = catalog.read_catalog, {}
+
+    def read_once(path: Path, folder: Path) -> dict[str, catalog.Entry]:
+        key = path, folder, path.read_bytes()
+        if key not in kept:
+            kept[key] = read(path, folder)
+        return dict(kept[key])
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog, "read_catalog", read_once)
         patch.setattr(environment, "source", cache(environment.source))
+        patch.setattr(environment, "version", cache(environment.version))
         patch.setattr(speed.gemm_gflops, "__defaults__", (256, 1))
         patch.setattr(speed.copy_gigabytes, "__defaults__", (1 << 20, 1))
         yield
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True, scope="session")
 def one_thread() -> Iterator[None]:
-    """On a busy machine the barriers inside BLAS cost more than small sums."""
+    """Unless a test or a run asks for more: barriers inside BLAS cost more than small sums."""
     with threadpool_limits(1, user_api="blas"):
         yield
 

@@ -15,9 +15,6 @@ from recbench.linalg.thin import GramProduct
 N = 800
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def slow_decay(n: int) -> np.ndarray:
     return 1000.0 / np.arange(1, n + 1) ** 0.7
 

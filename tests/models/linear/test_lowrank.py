@@ -34,9 +34,6 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Value and slope at W."""
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def fitted(*models: Model, train: sparse.csr_array = TRAIN, dtype=np.float64) -> list:
     return models[0].family.fit(models, train, Context(dtype=dtype))
 

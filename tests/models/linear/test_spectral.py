@@ -38,9 +38,6 @@ EVERY = [RegularizedPca, MfDropout, Vlae, Wlae, Lrr, LrrWeighted, MfSorted]
 Objective = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def fitted(*models: spectral.Shrinkage, train: sparse.csr_array = TRAIN) -> list:
     return models[0].family.fit(models, train, Context(dtype=np.float64))
 
