@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
 
-N = 800
+N = 600
 
 
 def slow_decay(n: int) -> np.ndarray:
@@ -172,7 +172,7 @@ def test_an_operator_of_single_precision_is_enough_for_its_own_digits():
 
 def test_what_is_not_found_is_an_error_with_advice(monkeypatch):
     monkeypatch.setattr(eigen, "CYCLES", 2)
-    with pytest.raises(eigen.NotConverged, match=r"20 largest eigenvalues of 800 .* not 1e-30"):
+    with pytest.raises(eigen.NotConverged, match=r"20 largest eigenvalues of 600 .* not 1e-30"):
         found(spread(slow_decay(N)), 20, tolerance=1e-30)
 
 
