@@ -160,6 +160,10 @@ class Scorer:
     scale: Scale = None
     facts: Mapping[str, float] = field(default_factory=dict, kw_only=True)
     """What a reader of results should know of the fit, such as the rank that was found."""
+    trace: Sequence[Mapping[str, float]] = field(default=(), kw_only=True)
+    """For each round of the fit: its number, the seconds so far, and what was measured."""
+    rounds: int = field(default=0, kw_only=True)
+    """After how many rounds it was handed out, where it was made in rounds."""
 
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""
