@@ -57,6 +57,8 @@ class Model(Described):
     """Whether a fit asks `ctx.reserve` before anything that takes long, as a dry run may then."""
     traced: ClassVar[bool] = False
     """Whether scorers have a `trace`: one mapping of names to numbers for each round of the fit."""
+    trained_users_only: ClassVar[bool] = False
+    """Whether a fitted model has no scores for users who were not in the train matrix."""
 
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Fit one model. Models of a sharing family inherit this and implement the family."""

@@ -34,6 +34,11 @@ class SplitRule(Described, ABC):
     ordered: ClassVar[bool] = False
     """Whether the order of a dataset's rows, or their times, decide who gets what."""
 
+    @property
+    def refits(self) -> bool:
+        """Whether the chosen model is fitted again on `Split.full`, validation included."""
+        return False
+
     @abstractmethod
     def apply(self, data: Dataset) -> Split:
         """Divide a dataset, or say in a sentence why it cannot be done."""
