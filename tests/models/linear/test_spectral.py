@@ -26,6 +26,7 @@ from recbench.models.linear.spectral import (
     ridge_weights,
     weights,
 )
+from recbench.models.scorers import Query
 from recbench.params import make
 from recbench.registry import MODELS
 
@@ -385,18 +386,18 @@ def test_scores_and_rankings_follow_the_history_they_are_asked_for():
         for history in (TRAIN, flipped):
             dense = history.toarray() @ scorer.base.weights()
             assert np.allclose(scorer.score(history), dense, atol=1e-12)
-            (top,) = scorer.base.top(history, rows, none, ITEMS)
+            (top,) = scorer.base.top(Query(history, rows, none, ITEMS))
             assert np.allclose(np.sort(dense)[:, ::-1], top.scores, atol=1e-12)
 
 
 def test_coordinates_too_large_to_keep_are_computed_in_blocks(monkeypatch):
     rows, none = np.arange(USERS, dtype=np.int32), sparse.csr_array((USERS, ITEMS))
     (scorer,) = fitted(Lrr(k=3, l2=2.0))
-    (kept,) = scorer.base.top(TRAIN, rows, none, 4)
+    (kept,) = scorer.base.top(Query(TRAIN, rows, none, 4))
     monkeypatch.setattr(subspace, "KEPT_BYTES", 10)
     (scorer,) = fitted(Lrr(k=3, l2=2.0))
     assert scorer.base.shrunk.subspace.keep(TRAIN) is None
-    (blocks,) = scorer.base.top(TRAIN, rows, none, 4)
+    (blocks,) = scorer.base.top(Query(TRAIN, rows, none, 4))
     assert np.array_equal(kept.items, blocks.items)
 
 
