@@ -20,16 +20,17 @@ one of the two solves, and forbids negative β; both move the solution away from
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from recbench.errors import RecbenchError, UsageError, counted
 from recbench.linalg import blas, tall
 from recbench.linalg.types import Matrix, Vector
+from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import dropout_param, ridge_param
-from recbench.models.linear.lowrank import Kind, LowRankAutoencoder, System
+from recbench.models.linear.lowrank import LowRankAutoencoders, Projection, System
 from recbench.models.linear.subspace import LowRank, Subspace, rank_param
 from recbench.models.scorers import Scorer
 from recbench.params import param
@@ -157,12 +158,12 @@ def _ratio(part: float, whole: float) -> float:
 
 @MODELS.register("edlae-admm")
 @dataclass(frozen=True)
-class EdlaeAdmm(LowRankAutoencoder):
+class EdlaeAdmm(Model):
     """Emphasised denoising linear autoencoder of rank k, optimised itself; starts at lr-edlae-1."""
 
     cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
-    kind: ClassVar[Kind] = Kind(emphasised=True, in_data=True)
-    traced: ClassVar[bool] = True
+    family = LowRankAutoencoders()
+    traced = True
     k: int = rank_param("the number of items")
     p: float = dropout_param(0.5)
     l2: float = ridge_param(10.0)
@@ -178,12 +179,11 @@ class EdlaeAdmm(LowRankAutoencoder):
         if self.p == self.l2 == self.omega == 0.0:
             raise UsageError(f"{self.name} needs one of p, l2 and omega above 0; try omega=10")
 
-    @property
-    def ridge(self) -> float:
-        """λ' + ω: the matrix of the linear solves is G + Ω."""
-        return self.l2 + self.omega
+    def projection(self) -> Projection:
+        """The one to start from, of G + Ω = G + Γ + ωI: the matrix of the linear solves."""
+        return Projection(self.k, self.p, self.l2 + self.omega, refine=self._alternate)
 
-    def build(self, system: System, closed: LowRank) -> Scorer:
+    def _alternate(self, system: System, closed: LowRank) -> Scorer:
         """Alternate until nothing moves."""
         ctx, what = system.ctx, f"rounds at rank {self.k}"
         state, trace = Alternation(system, self.omega, *_both(closed)), list[dict[str, float]]()
@@ -211,8 +211,9 @@ class EdlaeAdmm(LowRankAutoencoder):
     def _scorer(self, state: Alternation, trace: Trace, ctx: Context) -> AdmmScorer:
         factors = Subspace(state.u, state.v, ctx.dtype)
         (base,) = factors.bases([np.full(factors.rank, 1.0 / (1.0 - self.p))])
-        facts = {"rounds": len(trace), "objective": trace[-1]["objective"]}
-        return AdmmScorer(base, trace=tuple(trace), facts=facts | self.fewer(base.rank))
+        fewer = self.projection().fewer(base.rank)
+        facts = {"rounds": len(trace), "objective": trace[-1]["objective"], **fewer}
+        return AdmmScorer(base, trace=tuple(trace), facts=facts)
 
 
 def _both(closed: LowRank) -> tuple[Matrix, Matrix]:

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from recbench.campaign.search.grammar import models_from
 from recbench.errors import Refused, UsageError
 from recbench.linalg import eigen
+from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.contract import CHECKS, check_model, example
 from recbench.models.linear import spectral, subspace
@@ -42,11 +43,11 @@ Objective = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarr
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def fitted(*models: spectral.Shrinkage, train: sparse.csr_array = TRAIN) -> list:
+def fitted(*models: Model, train: sparse.csr_array = TRAIN) -> list:
     return models[0].family.fit(models, train, Context(dtype=np.float64))
 
 
-def matrix_of(model: spectral.Shrinkage, train: sparse.csr_array = TRAIN) -> np.ndarray:
+def matrix_of(model: Model, train: sparse.csr_array = TRAIN) -> np.ndarray:
     """W of a fitted model."""
     return fitted(model, train=train)[0].base.weights()
 
