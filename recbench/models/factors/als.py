@@ -165,7 +165,7 @@ def reserve(
     ctx.reserve(needed, f"{rank} factors for {train.shape[0]:,} users{times}", advice)
 
 
-class Sweeps(Family):
+class Sweeps(Family[Any]):
     """Fits models that differ in nothing but the number of sweeps at once: in those of the longest.
 
     What a model of fewer sweeps is can be seen on the way there, to the last bit.
@@ -198,7 +198,7 @@ class Alternating(Factorisation):
     """A model of the form (1) that is fitted by sweeps of alternating least squares."""
 
     stochastic = True
-    family: ClassVar[Family] = Sweeps()
+    family: ClassVar[Family[Any]] = Sweeps()
 
     iterations: int = param(30, help="sweeps at most", low=1)
     solver: str = param(
