@@ -112,18 +112,10 @@ def ridge(sigma: Vector, penalties: Vector | float) -> Vector:
 def nuclear_weights(sigma: Vector, penalties: Vector | float) -> Vector:
     """The thresholds μ_i = λ_i σ_i / (σ_i² + λ_i) that shrink as ridge penalties λ_i do.
 
-    Proposition 1 of the landscape paper; the way back is `ridge_weights`. Equal λ give μ that
-    rise as σ falls to √λ, and fall with it below.
+    Proposition 1 of the landscape paper. Equal λ give μ that rise as σ falls to √λ, and fall with
+    it below.
     """
     return penalties * sigma / (sigma**2 + penalties)
-
-
-def ridge_weights(sigma: Vector, thresholds: Vector | float) -> Vector:
-    """The ridge penalties λ_i = μ_i σ_i² / (σ_i - μ_i) that shrink as thresholds μ_i < σ_i do.
-
-    Equal μ give λ that rise with σ from 2 μ on: the strongest directions are penalised most.
-    """
-    return thresholds * sigma**2 / (sigma - thresholds)
 
 
 def induced_rank(sigma: Vector, p: float) -> tuple[int, float]:

@@ -24,7 +24,6 @@ from recbench.models.linear.spectral import (
     Wlae,
     induced_rank,
     nuclear_weights,
-    ridge_weights,
     weights,
 )
 from recbench.models.scorers import Query
@@ -211,6 +210,11 @@ def test_lrr_at_full_rank_is_ridge_regression():
 def test_uniform_wlae_is_vlae():
     """λ_i = c / σ_i lowers σ_i² by c."""
     assert np.allclose(matrix_of(Vlae(k=5, c=4.0)), matrix_of(Wlae(k=5, l2=4.0, power=0)))
+
+
+def ridge_weights(sigma: np.ndarray, thresholds: np.ndarray | float) -> np.ndarray:
+    """The ridge penalties that shrink as thresholds below σ do: the way back."""
+    return thresholds * sigma**2 / (sigma - thresholds)
 
 
 def test_ridge_penalties_and_thresholds_map_onto_each_other():
