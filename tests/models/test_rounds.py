@@ -13,6 +13,7 @@ from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.factors import als
+from recbench.models.linear.admm import EdlaeAdmm
 
 
 class Killed(BaseException):
@@ -63,6 +64,17 @@ def test_a_killed_fit_goes_on_and_ends_in_the_same_bits(tmp_path, eager, solver,
     again, sweeps = fit(models, tmp_path)
     assert sweeps == list(range(killed_at, 13))  # the round under way is all that was lost
     same(again, whole)
+
+
+def test_killed_directions_go_on_and_end_in_the_same_bits(tmp_path, eager):
+    models = [EdlaeAdmm(k=3, omega=omega, tolerance=1e-6) for omega in (0.0, 3.0)]
+    for model in models:
+        (whole, sweeps), folder = fit([model]), tmp_path / str(model.omega)
+        with pytest.raises(Killed):
+            fit([model], folder, killed_at=9)  # after the inverse, which has but one step
+        again, rest = fit([model], folder)
+        assert len(rest) < len(sweeps) - 5
+        same(again, whole)
 
 
 def test_a_killed_fit_remembers_what_validation_liked(tmp_path, eager):

@@ -8,7 +8,7 @@ trained on or not: by the same half sweep, to the same result.
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from scipy import sparse
@@ -181,19 +181,22 @@ class Swept(Protocol):
         """The canonical text of the model."""
 
 
-class Alternating(Family):
+class Alternating(Family[Swept]):
     """Fits models that differ in nothing but the number of sweeps at once: in those of the longest.
 
     What a model of fewer sweeps is can be seen on the way there, to the last bit.
     """
 
-    def key(self, model: Any) -> Hashable:
-        """Everything but the number of sweeps, unless validation has a say in that."""
-        sweeps = model.sweeps
-        alike = model if sweeps.patience else replace(model, sweeps=replace(sweeps, iterations=1))
-        return str(alike)
+    reserves = True
 
-    def fit(self, models: Sequence[Any], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+    def key(self, model: Swept) -> Hashable:
+        """Everything but the number of sweeps, unless validation has a say in that."""
+        sweeps, described = model.sweeps, cast("Any", model)
+        if sweeps.patience:
+            return model.text
+        return str(replace(described, sweeps=replace(sweeps, iterations=1)))
+
+    def fit(self, models: Sequence[Swept], train: sparse.csr_array, ctx: Context) -> list[Fit]:
         """Sweep as often as the longest asks for; each model gets the factors it would end with."""
         counts = [model.sweeps.iterations for model in models]
         longest = models[int(np.argmax(counts))]
@@ -278,8 +281,8 @@ class _Factors(Rounds):
 class Als(Model):
     """Matrix factorisation by alternating least squares on any quadratic loss."""
 
-    family: ClassVar[Family] = Alternating()
-    stochastic = traced = reserves = True
+    family = Alternating()
+    stochastic = traced = True
     sweeps: Sweeps = inlined(Sweeps)
     loss: QuadraticLoss = held(LOSSES, "ials", help="what is minimised, as in loss=rg2[alpha=1]")
 
@@ -287,7 +290,7 @@ class Als(Model):
 def _model_of(loss: Any) -> Any:
     """The model that `als` is with this loss, whose parameters and name become its own."""
     body = {
-        **{name: vars(Als)[name] for name in ("family", "stochastic", "traced", "reserves")},
+        **{name: vars(Als)[name] for name in ("family", "stochastic", "traced")},
         "__annotations__": {"sweeps": Sweeps, "loss": loss},
         "sweeps": inlined(Sweeps), "loss": inlined(loss), "cite": loss.cite,
         "__doc__": loss.__doc__, "__module__": __name__, "__qualname__": loss.__name__,

@@ -39,7 +39,8 @@ class Rg2Svd(Model):
     """The global minimum of RG² at α = 0, by a truncated SVD with shrunk singular values."""
 
     cite = Rg2.cite
-    traced = reserves = True
+    traced = True
+    reserves = True
     factors: int = factors_param()
     l2: float = param(0.1, help="penalty λ on the factors", low=0, log=True)
     tol: float = param(1e-5, help="residual of the singular vectors", low=0, open_low=True,
