@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recbench.cli.common import Bars, complete, plugin_option, say
-from recbench.cli.run import show_views
-from recbench.cli.run_options import FORMATS, PATH
+from recbench.cli.common import PATH, Bars, complete, plugin_option, say
+from recbench.cli.output import format_options, show_views
 from recbench.errors import DataError, RecbenchError, unknown
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 @click.option("--junit", type=PATH, metavar="FILE", help="Also write JUnit XML, a test per row.")
 @click.option("--all", "everything", is_flag=True, help="List rows that could not be run, too.")
 @click.option("--threads", type=click.IntRange(min=1), help="Default: every core.")
-@click.option("--format", "kind", type=FORMATS, default="rich", show_default=True)
-@click.option("--json", "kind", flag_value="json", help="The same as --format json.")
+@format_options
 @plugin_option
 def command(
     datasets: tuple[str, ...], model: tuple[str, ...], paper: tuple[str, ...], output: Path,

@@ -1,6 +1,5 @@
 """`recbench run`."""
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +8,13 @@ import click
 from recbench.cli.common import (
     Bars,
     byte_bars,
-    console,
     plugin_option,
     say,
     split_commas,
     whole_numbers,
 )
 from recbench.cli.dry_run import explain
+from recbench.cli.output import show_views
 from recbench.cli.run_options import as_config, run_options
 from recbench.errors import RecbenchError, UsageError, counted
 
@@ -188,21 +187,6 @@ def _run(runner: Any) -> "list[Row]":
             "what is finished is kept: the same command goes on from there")  # fmt: skip
         raise
     return rows
-
-
-def show_views(made: Any, kind: str) -> None:
-    """Print tables to standard output."""
-    from recbench.report.formats import text
-    from recbench.report.tables import rich_view
-
-    if kind == "rich":
-        out = console()
-        for view in made:
-            out.print(rich_view(view, out), crop=False)  # wrapped, where a screen is too narrow
-    else:
-        if kind == "latex":
-            click.echo(f"% {shlex.join(['recbench', *sys.argv[1:]])}")
-        click.echo(text(made, kind))
 
 
 def _fail_if_any_failed(rows: "list[Row]") -> None:
