@@ -13,10 +13,6 @@ from recbench.evaluate.metrics import MetricSpec, parse_metric
 from recbench.models.base import Model
 from recbench.splits.base import SplitRule
 
-STRONG_METRICS = ("ndcg@100", "recall-capped@20", "recall-capped@50")
-WEAK_METRICS = ("ndcg@20", "recall@20")
-"""What the papers report for strong and for weak splits; the first one selects."""
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -87,8 +83,7 @@ class Plan:
 
 def default_metrics(rule: SplitRule) -> list[MetricSpec]:
     """What to measure on a split unless told otherwise."""
-    names = STRONG_METRICS if rule.name == "strong" else WEAK_METRICS
-    return [parse_metric(text) for text in names]
+    return [parse_metric(text) for text in rule.metrics]
 
 
 def trial_id(*parts: str) -> str:

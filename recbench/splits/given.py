@@ -30,6 +30,11 @@ class Given(SplitRule):
     )
     seed: int = legacy_seed(0)
 
+    @property
+    def refits(self) -> bool:
+        """As the parameter says."""
+        return self.refit
+
     def apply(self, data: Dataset) -> Split:
         """Read the parts off the dataset. All items of the files are columns."""
         _check_parts(data)
