@@ -52,9 +52,8 @@ def command(
     recbench check gowalla -m ease
     recbench check --search-missing --junit check.xml
     """
+    from recbench.campaign.request import Request
     from recbench.data.open import at_hand
-    from recbench.environment import usable_cores
-    from recbench.models.context import Context
     from recbench.published.check import check, regressions, run_known
     from recbench.published.found import search_unknown
     from recbench.report.findings import view
@@ -62,12 +61,11 @@ def command(
     found = found or output / "found.csv"
     rows = _rows(found, datasets, model, paper)
     with Bars() as bars:
-        kept: dict[str, Any] = {
-            "folder": output, "context": Context(threads=threads or usable_cores(), progress=bars)
-        }  # fmt: skip
-        search = partial(search_unknown, found=found, **kept) if search_missing else None
-        opened, known = partial(at_hand, announce=say), partial(run_known, **kept)
-        findings = check(rows, opened, known, search, say)
+        how = Request(threads=threads, progress=bars)
+        known = partial(run_known, folder=output, how=how)
+        unknown = partial(search_unknown, folder=output, how=how, found=found)
+        opened = partial(at_hand, announce=say)
+        findings = check(rows, opened, known, unknown if search_missing else None, say)
     made = view(findings, everything)
     show_views([made], kind)
     _tell_github(made, findings)

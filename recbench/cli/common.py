@@ -143,6 +143,7 @@ class Bars:
             self._close(what)
 
     def __enter__(self) -> "Bars":
+        self._begun = self._told = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
