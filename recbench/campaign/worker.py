@@ -21,7 +21,7 @@ from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
 from recbench.environment import recent_peak, restart_peak
-from recbench.errors import DataError, RecbenchError, Refused
+from recbench.errors import DataError, RecbenchError, Refused, UsageError
 from recbench.evaluate.evaluate import Values, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
@@ -90,7 +90,13 @@ class Worker:
     @cached_property
     def split(self) -> Split:
         """The split, made when the first trial needs it."""
-        return self.plan.rule.apply(self.plan.dataset)
+        rule = self.plan.rule
+        split = rule.apply(self.plan.dataset)
+        if rule.refits != (split.full is not None):
+            raise UsageError(
+                f"split '{rule.name}' must give `full` if it says that it refits, and only then"
+            )
+        return split
 
     def work(self, job: Job) -> list[Outcome]:
         """Fit the trials of a job and measure them.

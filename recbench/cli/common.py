@@ -13,6 +13,8 @@ from click.shell_completion import CompletionItem
 
 from recbench.errors import UsageError
 
+PATH = click.Path(path_type=Path)
+
 
 def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     """Complete the names of some kinds of things."""
@@ -56,7 +58,7 @@ def load_plugins(ctx: click.Context, param: click.Parameter, paths: tuple[Path, 
 
 plugin_option = click.option(
     "--plugin",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     is_eager=True,
     expose_value=False,
@@ -141,6 +143,7 @@ class Bars:
             self._close(what)
 
     def __enter__(self) -> "Bars":
+        self._begun = self._told = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -32,7 +32,7 @@ class Given(SplitRule):
 
     @property
     def refits(self) -> bool:
-        """As asked for."""
+        """As the parameter says."""
         return self.refit
 
     def apply(self, data: Dataset) -> Split:
@@ -59,7 +59,7 @@ class Given(SplitRule):
             train=train,
             valid=valid,
             test=test,
-            full=full,
+            full=full if self.refit else None,
             items=np.arange(data.n_items, dtype=np.int32),
             notes=notes,
         )

@@ -210,7 +210,7 @@ def test_a_model_without_randomness_is_run_once_for_all_seeds():
 
 
 def test_selecting_by_a_metric_that_is_not_computed_is_refused():
-    with pytest.raises(UsageError, match="--select hit@1"):
+    with pytest.raises(UsageError, match="'hit@1' cannot select"):
         plan(GRID[0], select="hit@1")
 
 
