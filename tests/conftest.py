@@ -1,5 +1,6 @@
 """Fixtures for every test."""
 
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,12 +14,22 @@ sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder 
 
 import toys
 from recbench.cli import main
+from recbench.linalg import speed
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
 Recbench = Callable[..., Result]
 
 # Tests that a shell runs in the background inherit a Ctrl-C that is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def small_measurements() -> Iterator[None]:
+    """No test asks how fast this machine is, only that it is said: small arrays tell as much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speed.gemm_gflops, "__defaults__", (256, 1))
+        patch.setattr(speed.copy_gigabytes, "__defaults__", (1 << 20, 1))
+        yield
 
 
 @pytest.fixture
@@ -47,6 +58,20 @@ def recbench(folder: Path) -> Recbench:
         return CliRunner().invoke(main, list(words), prog_name="recbench", env={"COLUMNS": "200"})
 
     return call
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """`recbench check debian`, which takes long and so is run once: its result, its folder."""
+    kept = tmp_path_factory.mktemp("golden")
+    words = ["check", "debian", "-o", str(kept)]
+    return CliRunner().invoke(main, words, prog_name="recbench"), kept
+
+
+@pytest.fixture
+def checked(golden: tuple[Result, Path], folder: Path) -> None:
+    """Have the results of `recbench check debian` in the working directory, as if it had run."""
+    shutil.copytree(golden[1], folder / "results")
 
 
 @pytest.fixture

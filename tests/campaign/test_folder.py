@@ -43,6 +43,25 @@ def test_results_of_a_newer_version_are_refused(campaign):
         campaign.rows()
 
 
+def test_seeds_are_averaged_user_by_user(campaign):
+    seeds = [trial(1, 0.3), trial(2, 0.5, seed=1)]
+    for row, values in zip(seeds, ([0.2, 0.4], [0.6, 0.4]), strict=True):
+        campaign.record(row, pa.table({"user": ["a", "b"], "ndcg@20": values}))
+    assert campaign.mean_per_user(seeds).to_dict("list") == {
+        "user": ["a", "b"],
+        "ndcg@20": pytest.approx([0.4, 0.4]),
+    }
+
+
+@pytest.mark.parametrize("users", [["a", "c"], ["b", "a"], ["a"]])
+def test_seeds_measured_on_different_users_are_not_averaged(campaign, users):
+    seeds = [trial(1, 0.3), trial(2, 0.3, seed=1)]
+    for row, names in zip(seeds, (["a", "b"], users), strict=True):
+        campaign.record(row, pa.table({"user": names, "ndcg@20": [0.3] * len(names)}))
+    with pytest.raises(DataError, match=r"seeds of ease\[l2=1\] were measured on different users"):
+        campaign.mean_per_user(seeds)
+
+
 def test_a_damaged_manifest_or_per_user_file_is_named(campaign):
     (campaign.folder / "manifest.json").write_text("{")
     with pytest.raises(DataError, match=r"manifest.json is damaged"):

@@ -143,6 +143,25 @@ def test_a_failing_trial_is_a_row_and_stops_nothing(tmp_path, fragile):
     assert "10 GB" in rows["fragile[x=2]"].reason
 
 
+def test_a_failed_trial_is_tried_again_only_where_that_is_asked(tmp_path, fragile):
+    def lines() -> int:
+        return len((tmp_path / "trials.jsonl").read_bytes().splitlines())
+
+    models = [fragile(x=1), fragile(x=2)]
+    runner(tmp_path, *models).run()
+    assert lines() == 2
+    said = []
+    again = runner(tmp_path, *models)
+    again.announce = said.append
+    again.run()
+    assert lines() == 2
+    assert "2 trials failed earlier; --retry-failed tries them again" in said
+    asked = runner(tmp_path, *models)
+    asked.retry_failed = True
+    asked.run()
+    assert lines() == 4
+
+
 def test_an_interrupt_keeps_what_is_finished(tmp_path, fragile):
     interrupted = runner(tmp_path, fragile(x=0), fragile(x=3), fragile(x=4))
     with pytest.raises(KeyboardInterrupt):
@@ -194,6 +213,25 @@ def test_a_trial_is_known_by_everything_that_decides_its_numbers():
     ids = {of(), of(rule=Strong(seed=1)), of(dtype="float64"), plan(GRID[1]).trials[0].id}
     assert len(ids) == 4
     assert of() == of(metrics=METRICS[:1])
+
+
+@pytest.mark.parametrize("revised", [Strong, lae.Ease], ids=["split", "model"])
+def test_a_revision_is_another_trial(revised, monkeypatch):
+    before = plan(GRID[0]).trials[0].id
+    monkeypatch.setattr(revised, "revision", revised.revision + 1)
+    assert plan(GRID[0]).trials[0].id != before
+
+
+def test_other_data_and_another_seed_are_other_trials(monkeypatch):
+    monkeypatch.setattr(lae.Ease, "stochastic", True)
+    data = toys.two_tastes()
+    other = [replace(data, name="toys"), toys.two_tastes(seed=1)]
+    plans = [
+        plan(GRID[0], seeds=(0, 1)),
+        *(Plan(d, Strong(), GRID, METRICS, "ndcg@10") for d in other),
+    ]
+    ids = {trial.id for made in plans for trial in made.trials if trial.model is GRID[0]}
+    assert len(ids) == 4
 
 
 def test_row_order_counts_where_the_split_draws_from_it():

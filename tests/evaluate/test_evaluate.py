@@ -62,6 +62,37 @@ def test_a_cutoff_beyond_all_items_asks_for_all_items():
     assert values([1, 2, 3, 4, 5, 6], "recall@1000000")["recall@1000000"] == [1.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("history", "scores", "found"),
+    [
+        ([0, 1, 1, 0, 0], [3, 9, 9, 2, 1], 1.0),
+        ([0, 1, 1, 0, 0], [3, 9, 9, 3, 1], 1.0),
+        ([0, 1, 1, 1, 0], [3, 9, 9, 9, 1], 1.0),
+        ([0, 1, 1, 1, 1], [3, 9, 9, 9, 9], 1.0),
+        ([0, 1, 1, 1, 0], [3, 9, 9, 9, 3], 0.0),
+    ],
+    ids=["three left", "two of three tie", "two left", "one left", "two left and they tie"],
+)
+def test_a_list_that_ran_out_is_not_a_tie(history, scores, found):
+    """Behind the last candidate there is nothing, and nothing is no rival."""
+    part = part_of(np.array([history]), np.array([[1, 0, 0, 0, 0]]))
+    scorer = Scorer(Constant(np.array(scores, dtype=np.float32)))
+    for k in (3, 4, 5):
+        metric = parse_metric(f"recall@{k}")
+        (values,) = evaluate([scorer], part, part.history, [metric])
+        assert values[metric.text].tolist() == [found]
+
+
+def test_novelty_is_measured_by_the_users_of_the_train_matrix():
+    """Of whom there are eight here, and not the two that are recommended to."""
+    train = np.zeros((8, 6), dtype=np.float32)
+    train[:4, 1] = train[0, 2] = 1
+    scorer = Scorer(Constant(np.array([0, 5, 4, 3, 2, 1], dtype=np.float32)))
+    metric = parse_metric("novelty@1")
+    (found,) = evaluate([scorer], PART, sparse.csr_array(train), [metric])
+    assert found["novelty@1"].tolist() == [np.log2(8 / 4), np.log2(8 / 1)]
+
+
 def test_scorers_of_one_base_give_what_they_give_alone():
     weights = np.random.default_rng(0).random((6, 6))
     base, scale = ItemItem(weights), np.linspace(-1, 1, 6)

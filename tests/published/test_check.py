@@ -36,10 +36,13 @@ def test_published_rows_are_well_formed():
 
 def test_a_value_is_judged_by_the_record_and_by_the_paper():
     assert judge(ROW, 0.5009).status == "reproduced"
+    assert judge(ROW, 0.4991).status == "reproduced"
     assert judge(ROW, 0.502).status == "measured"
+    assert judge(ROW, 0.498).status == "measured"
     assert judge(replace(ROW, ours=0.6), 0.6).status == "as recorded"
     assert judge(replace(ROW, ours=0.6), 0.7).status == "as recorded"
     assert judge(replace(ROW, ours=0.6), 0.5).status == "REGRESSED"
+    assert not judge(replace(ROW, ours=0.6), 0.5995).regressed
     golden = replace(ROW, ours=0.5, tolerance=None)
     assert judge(golden, 0.5 - 1e-5).regressed
     assert not judge(golden, 0.5 - 1e-8).regressed
@@ -107,8 +110,8 @@ def test_a_model_that_declines_did_not_get_worse_and_one_that_fails_did():
     assert finding(ROW, None).regressed
 
 
-def test_the_command_checks_golden_rows_and_notices_damage(recbench, monkeypatch, tmp_path):
-    good = recbench("check", "debian", "-o", "here")
+def test_the_command_checks_golden_rows_and_notices_damage(recbench, golden, monkeypatch, tmp_path):
+    good, _ = golden
     assert good.exit_code == 0, good.output
     assert "as recorded" in good.stdout or "reproduced" in good.stdout
     summary = tmp_path / "summary.md"

@@ -27,6 +27,15 @@ def test_the_permutation_test_is_exact_where_every_assignment_can_be_listed():
     assert permutation_p(d, resamples=50_000)[0] == pytest.approx(exact, abs=0.01)
 
 
+def test_no_p_is_smaller_than_the_draws_allow():
+    """The assignment that was seen is one of 100: as extreme as that, no coins fall."""
+    better = np.full((60, 1), 0.1)
+    assert permutation_p(better, resamples=99).tolist() == [0.01]
+    pairs = pairwise_p(np.stack([better, 0 * better], axis=1), resamples=99)
+    assert pairs[1, 0].tolist() == pairs[0, 1].tolist() == [0.01]
+    assert permutation_p(0 * better, resamples=99).tolist() == [1.0]
+
+
 def test_the_interval_agrees_with_scipy():
     d = differences()
     low, high = bootstrap_interval(d, resamples=20_000)

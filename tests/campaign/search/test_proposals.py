@@ -73,6 +73,23 @@ def off(model: lae.Ease) -> float:
     return abs(math.log(model.l2 / 50))
 
 
+def test_a_failure_has_no_place_among_the_values(optuna):
+    """Only the order of values counts: lowered by a thousand they lead to the same proposals.
+
+    Were a failure worth zero, it would be the worst of the one and the best of the other.
+    """
+
+    def proposed(lower: float) -> list[str]:
+        search, texts = tpe(plan(), "ease", trials=40), []
+        while batch := search.propose(
+            lambda trial: None if trial.model.l2 > 500 else 20 - off(trial.model) - lower
+        ):
+            texts += [trial.model.text for trial in batch]
+        return texts
+
+    assert proposed(lower=0) == proposed(lower=1000)
+
+
 def test_a_search_ends_with_its_space(optuna):
     search = tpe(plan(), "edlae", trials=50, grids=["l2=1,10,100", "p=0.2,0.5"])
     found = []
@@ -171,6 +188,24 @@ def test_a_failed_trial_counts_and_stops_nothing(tmp_path, optuna):
     assert len(valid) == 4
     assert {row.status for row in valid} > {"ok"}
     assert MODELS.get("fragile")
+
+
+def test_a_run_tells_its_search_what_was_measured_and_of_failures_nothing(tmp_path, optuna):
+    path = tmp_path / "fragile.py"
+    path.write_text(toys.FAILING.replace("self.x == 1", "self.x > 50"))
+    load_plugin(path)
+    made = plan()
+
+    def search() -> Tpe:
+        return tpe(made, "fragile", trials=30, grids=["x=4:100:1"])
+
+    rows = Runner(Worker(made), Campaign(tmp_path / "r"), search=search()).run()
+    valid = {row.trial: row for row in rows if row.part == "valid"}
+    assert {row.status for row in valid.values()} == {"ok", "failed"}
+    again, proposed = search(), []
+    while batch := again.propose(lambda trial: valid[trial.id].metrics.get("ndcg@10")):
+        proposed += [trial.id for trial in batch]
+    assert proposed == list(valid)
 
 
 def test_the_manifest_says_what_was_searched(tmp_path, optuna):

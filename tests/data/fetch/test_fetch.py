@@ -373,6 +373,24 @@ def test_a_file_put_in_place_by_hand_is_verified_and_recorded(get, tmp_path):
     assert record(tmp_path)["digests"]["sha256"] == SHA256
 
 
+def test_the_size_of_a_file_is_verified_wherever_it_was_found(get, tmp_path, caplog):
+    """In place, given by hand, pointed at: a size is evidence, also where no digest is pinned."""
+    short = tmp_path / "toy.bin"
+    short.write_bytes(CONTENT[:-1])
+    wrong = "it is 299,999 bytes long, 300,000 are expected"
+    pointed = dataset(RemoteFile("toy.bin", path=short, bytes=len(CONTENT)))
+    with pytest.raises(DataError, match=f"not the file the catalogue describes: {wrong}"):
+        fetch(pointed, tmp_path)
+    with pytest.raises(DataError, match=f"is not toy.bin of toy: {wrong}"):
+        fetch(one_file("http://127.0.0.1:1/f", bytes=len(CONTENT)), tmp_path, source=short)
+    target(tmp_path).write_bytes(CONTENT[:-1])
+    with pytest.raises(DataError, match="is damaged, and no network may be used"):
+        get("http://127.0.0.1:1/f", bytes=len(CONTENT), offline=True)
+    assert f"is not usable: {wrong}" in caplog.text
+    short.write_bytes(CONTENT)
+    assert fetch(pointed, tmp_path) == (short,)
+
+
 def test_offline_is_an_error_that_names_both_ways_out(get, monkeypatch):
     url = "http://127.0.0.1:1/f"
     expected = (

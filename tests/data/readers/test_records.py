@@ -218,9 +218,10 @@ JSON_VALUE = st.recursive(
     max_leaves=6,
 )
 WANTED = st.one_of(st.none(), st.integers(), st.text(max_size=6), FLOATS)
+OTHER = st.text(max_size=4).filter(lambda key: key not in ("user", "item"))
 OBJECT = st.builds(
     lambda more, wanted: {**more, **wanted},
-    st.dictionaries(st.text(max_size=4), JSON_VALUE, max_size=3),
+    st.dictionaries(OTHER, JSON_VALUE, max_size=3),
     st.dictionaries(st.sampled_from(["user", "item"]), WANTED),
 )
 

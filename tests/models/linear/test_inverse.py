@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from recbench.errors import RecbenchError, Refused
+from recbench.linalg.tiles import inverse
 from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.linear.inverse import invert
@@ -52,6 +53,16 @@ def test_another_matrix_gets_another_place_on_disk(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_another_precision_gets_another_place_on_disk(tmp_path):
+    """What was kept in single precision does not answer for double precision."""
+    single, double = (Context(dtype=dtype, scratch=tmp_path) for dtype in (np.float32, np.float64))
+    invert(TRAIN, 0.2, 3.0, single)
+    kept, _ = invert(TRAIN, 0.2, 3.0, double)
+    made, _ = invert(TRAIN, 0.2, 3.0, Context(dtype=np.float64))
+    assert np.array_equal(kept.panel(0, 9), made.panel(0, 9))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_finished_inverse_on_disk_is_opened_not_made(tmp_path):
     first, _ = invert(TRAIN, 0.2, 3.0, Context(scratch=tmp_path))
     steps = []
@@ -61,12 +72,11 @@ def test_a_finished_inverse_on_disk_is_opened_not_made(tmp_path):
 
 
 @pytest.mark.parametrize("step", [1, 40, 300])
-def test_killed_in_the_middle_it_goes_on_to_the_same_numbers(tmp_path, step):
-    words = [sys.executable, "-c", CODE]
-    killed = subprocess.run([*words, str(tmp_path / "a"), str(step)], env=os.environ)
+def test_killed_in_the_middle_it_goes_on_to_the_same_numbers(tmp_path, monkeypatch, step):
+    words = [sys.executable, "-c", CODE, str(tmp_path / "a"), str(step)]
+    killed = subprocess.run(words, env=os.environ)
     assert killed.returncode == -signal.SIGKILL
-    for folder in ("a", "b"):
-        subprocess.run([*words, str(tmp_path / folder), "-1"], check=True)
+    monkeypatch.setitem(inverse.__kwdefaults__, "side", 16)
     found = [invert(example(60, 150), 0.3, 5.0, Context(scratch=tmp_path / f))[0] for f in "ab"]
     assert np.array_equal(found[0].panel(0, 150), found[1].panel(0, 150))
 
