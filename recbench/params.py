@@ -301,6 +301,26 @@ def chosen(text: str, of: Names) -> tuple[type[Any], dict[str, str]]:
     return of.get(name.strip()), dict(pair_of(pair, "setting") for pair in settings)
 
 
+def completions(text: str, of: Names) -> list[str]:
+    """What the beginning of `name[key=value,…]` may go on as, up to the next thing to type."""
+    name, bracket, rest = text.partition("[")
+    if not bracket:
+        return [known for known in of.names() if known.startswith(name)]
+    if name not in of.names():
+        return []
+    last = split_commas(rest)[-1]
+    start, specs = text.removesuffix(last), params_of(of.get(name))
+    key, equals, value = last.partition("=")
+    if not equals:
+        return [f"{start}{known}=" for known in specs if known.startswith(key)]
+    spec = specs.get(key)
+    if spec is None:
+        return []
+    values = [*spec.choices, *map(format_value, spec.grid)]
+    more = completions(value, spec.of) if spec.of else [v for v in values if v.startswith(value)]
+    return [f"{start}{key}={word}" for word in more]
+
+
 def split_commas(text: str) -> list[str]:
     """What stands between commas, empty or not; brackets keep theirs."""
     words, depth = [""], 0

@@ -20,14 +20,19 @@ def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], lis
     """Complete the names of some kinds of things."""
 
     def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        found = [name for kind in kinds for name in names_of(kind)]
+        from recbench.params import completions
+
+        if "[" in incomplete:
+            found = [word for kind in kinds for word in completions(incomplete, registry(kind))]
+        else:
+            found = [name for kind in kinds for name in names_of(kind)]
         return [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
 
     return names
 
 
 def names_of(kind: str) -> list[str]:
-    """Every name of one kind: datasets, models, metrics, splits, readers or runs."""
+    """Every name of one kind: datasets, models, losses, metrics, splits, readers or runs."""
     if kind == "datasets":
         from recbench.data.catalog import load_catalog
 
@@ -39,10 +44,10 @@ def names_of(kind: str) -> list[str]:
 
 
 def registry(kind: str) -> Any:
-    """The registry of one kind of plugin."""
+    """The registry of one kind of plugin; one without names for what is not registered."""
     from recbench import registry as registries
 
-    return getattr(registries, kind.upper())
+    return getattr(registries, kind.upper(), registries.Registry(kind))
 
 
 def load_plugins(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> None:
