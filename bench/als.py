@@ -103,7 +103,7 @@ class Run:
 
 def with_recbench(world: World, name: str, **settings: Any) -> Run:
     from recbench.models.context import Context
-    from recbench.models.factors import objectives as als_models
+    from recbench.models.factors import als
 
     run, before = Run(world), 0.0
 
@@ -115,8 +115,8 @@ def with_recbench(world: World, name: str, **settings: Any) -> Run:
             before = now
         return {}
 
-    cls = {"ials": als_models.Ials, "wrmf": als_models.Wrmf}[name]
-    model = cls(factors=world.factors, iterations=world.sweeps, tol=0.0, **settings)
+    cls = {"ials": als.Ials, "wrmf": als.Wrmf}[name]
+    model = cls.of(factors=world.factors, iterations=world.sweeps, tol=0.0, **settings)
     model.fit(sparse.csr_array(world.train), Context(watch=watch))
     return run
 
@@ -222,9 +222,9 @@ def measure(name: str, world: World) -> dict[str, float]:
 def memory(name: str, world: World) -> float:
     """How far memory grows over a fit of recbench, as a multiple of the factors and the matrix."""
     from recbench.models.context import Context
-    from recbench.models.factors.objectives import Ials
+    from recbench.models.factors.als import Ials
 
-    model = Ials(factors=world.factors, iterations=3, solver=name)
+    model = Ials.of(factors=world.factors, iterations=3, solver=name)
     train, small = (sparse.csr_array(w.train) for w in (world, world.first(200)))
     model.fit(small, Context())
     Path("/proc/self/clear_refs").write_text("5")  # forget the largest size so far
@@ -243,7 +243,7 @@ def status(name: str) -> int:
 def closed_form(world: World) -> dict[str, float]:
     """RG² at α = 0 by SVD, and by sweeps until the objective is as low to 1e-8."""
     from recbench.models.context import Context
-    from recbench.models.factors.objectives import Rg2
+    from recbench.models.factors.als import Rg2
     from recbench.models.factors.rg2_svd import Rg2Svd
 
     # In float64: in float32 the objective itself is known to a few parts in 1e8 only.
@@ -259,7 +259,7 @@ def closed_form(world: World) -> dict[str, float]:
         return len(scorer.trace) if gap(scorer.trace) > 1e-8 else 0.0  # which is no better: stop
 
     settings = {"alpha": 0.0, "l2": l2, "tol": 0.0, "iterations": world.sweeps, "patience": 1}
-    model = Rg2(factors=world.factors, **settings)
+    model = Rg2.of(factors=world.factors, **settings)
     als = model.fit(train, Context(dtype=np.float64, validate=validate)).trace
     return {
         "svd": svd["seconds"], "residual": svd["residual"], "sweeps": len(als) - 1,

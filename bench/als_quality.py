@@ -32,11 +32,11 @@ def fit_here(
 ) -> Iterator[tuple[int, Any]]:
     """The `ials` of recbench, with as many half sweeps as irspack takes, or one more."""
     from recbench.models.context import Context
-    from recbench.models.factors.objectives import Ials
+    from recbench.models.factors.als import Ials
 
     # irspack begins with users and ends with items, which here is half a sweep more or less.
     full = [count - (last == "items") for count in sweeps]
-    models = [Ials(**point, iterations=count, last=last, tol=0.0) for count in full]
+    models = [Ials.of(**point, iterations=count, last=last, tol=0.0) for count in full]
     yield from zip(sweeps, models[0].family.fit(models, train, Context(seed=seed)), strict=True)
 
 

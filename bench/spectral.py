@@ -30,6 +30,7 @@ from recbench.data.dataset import load_embedded
 from recbench.evaluate.evaluate import rank
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
+from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.linear import spectral
 from recbench.models.scorers import Scorer
@@ -122,7 +123,7 @@ def race(matrix: sparse.csr_array, k: int, name: str) -> None:
 # Sweeps
 
 
-def models_of(largest: int) -> list[spectral.Shrinkage]:
+def models_of(largest: int) -> list[Model]:
     """Five models x 20 ranks x 10 penalties."""
     ranks = np.unique(np.linspace(largest / RANKS, largest, RANKS).astype(int)).tolist()
     return [

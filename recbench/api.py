@@ -15,23 +15,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from recbench.campaign.executors import Parcel, Processes
-from recbench.campaign.folder import Campaign, default_folder, open_results
-from recbench.campaign.plan import Plan, default_metrics
-from recbench.campaign.runner import Runner
-from recbench.campaign.search.grammar import models_from, split_from
+from recbench.campaign.estimate import as_frame, estimates
+from recbench.campaign.folder import Campaign, open_results
+from recbench.campaign.plan import CHOSEN, REVEALED
+from recbench.campaign.request import Request
+from recbench.campaign.search.grammar import split_from
 from recbench.campaign.table import table
-from recbench.campaign.worker import Worker
 from recbench.data.dataset import Dataset
-from recbench.data.open import Access, OwnFile, at_hand, default_split, open_dataset, open_file
-from recbench.environment import usable_cores
+from recbench.data.open import Access, Source, at_hand, default_split, open_dataset, open_source
 from recbench.errors import DataError
-from recbench.evaluate.metrics import parse_metric
 from recbench.files import atomic_path
-from recbench.models.context import Context
 from recbench.published.check import check as check_rows
 from recbench.published.check import run_known
 from recbench.published.rows import load
+from recbench.registry import load_plugin
 from recbench.report.compare import compare_sides, find, view
 from recbench.report.findings import view as check_view
 from recbench.report.html.figures import write_figures
@@ -39,7 +36,6 @@ from recbench.report.html.page import page
 from recbench.report.ranking import Wanted, measured_part, rank_views
 from recbench.splits.export import export as export_split
 
-Source = str | Path | Dataset | OwnFile
 Grid = Mapping[str, str | Sequence[object]]
 
 
@@ -52,45 +48,54 @@ def run(
     models: str | Sequence[str],
     dataset: Source = "debian",
     *,
+    sets: Mapping[str, object] | None = None,
     grid: Grid | None = None,
+    search: str = "grid",
+    trials: int | None = None,
+    search_seed: int = 0,
     split: str | None = None,
     metrics: Sequence[str] = (),
     select: str | None = None,
     seeds: Sequence[int] = (0,),
-    output: Path | str | None = None,
     dtype: str = "float32",
+    reveal_test: bool = False,
+    output: Path | str | None = None,
     jobs: int = 1,
+    executor: str = "local",
+    scheduler: str | None = None,
     threads: int | None = None,
+    scratch: Path | str | None = None,
+    trace: bool = False,
+    force: bool = False,
+    retry_failed: bool = False,
+    dry_run: bool = False,
+    plugins: Sequence[Path | str] = (),
 ) -> pd.DataFrame:
     """Fit models, tune them on validation, measure the best on test; one line per trial and part.
 
-    `grid` has values as typed after --grid, or as a list. Finished trials are not run again.
+    `grid` has values as typed after --grid, or as a list. Finished trials are not run again. With
+    `dry_run` nothing is fitted: one line per fit that is left, with what is known of its memory
+    and time.
     """
-    names = [models] if isinstance(models, str) else list(models)
-    asked = models_from(names, grids=[_typed(*pair) for pair in (grid or {}).items()])
-    data, usual = _opened(dataset)
-    rule = split_from(split or usual)
-    measured = [parse_metric(text) for text in metrics] or default_metrics(rule)
-    chosen = parse_metric(select).text if select else measured[0].text
-    plan = Plan(data, rule, asked, measured, select=chosen, seeds=seeds, dtype=dtype)
-    worker = Worker(plan, Context(threads=threads or max(1, usable_cores() // jobs)))
-    folder = Path(output) if output is not None else default_folder(data.name, rule.name)
-    executor = Processes(Parcel.of(worker, ()), jobs) if jobs > 1 else None
-    runner = Runner(worker, Campaign(folder), executor, command=["recbench.api.run", *names])
-    return table(runner.run(), chosen)
+    names, files = [models] if isinstance(models, str) else list(models), [*map(Path, plugins)]
+    for file in files:
+        load_plugin(file)
+    request = Request(
+        data=dataset, models=names,
+        sets=[f"{key}={value}" for key, value in (sets or {}).items()],
+        grids=[_typed(*pair) for pair in (grid or {}).items()], search=search, trials=trials,
+        search_seed=search_seed, split=split, metrics=metrics, select=select,
+        seeds=seeds, dtype=dtype, parts=REVEALED if reveal_test else CHOSEN,
+        output=None if output is None else Path(output), jobs=jobs, executor=executor,
+        scheduler=scheduler, threads=threads, scratch=None if scratch is None else Path(scratch),
+        trace=trace, force=force, retry_failed=retry_failed, plugins=files,
+        command=["recbench.api.run", *names],
+    )  # fmt: skip
+    return as_frame(estimates(request.runner())) if dry_run else request.run().table
 
 
 def _typed(key: str, values: str | Sequence[object]) -> str:
     return f"{key}={values if isinstance(values, str) else ','.join(map(str, values))}"
-
-
-def _opened(source: Source) -> tuple[Dataset, str]:
-    """A dataset and the split that it is used with unless another is asked for."""
-    if isinstance(source, Dataset):
-        return source, "strong"
-    if isinstance(source, str):
-        return fetch(source), default_split(source)
-    return open_file(source if isinstance(source, OwnFile) else OwnFile(source)), "strong"
 
 
 def trials(folder: Path | str | None = None) -> pd.DataFrame:
@@ -139,7 +144,7 @@ def compare(
 def check(datasets: Sequence[str] = (), output: Path | str = "results") -> pd.DataFrame:
     """Published numbers and ours, of datasets that are at hand; one line per number."""
     rows = [row for row in load() if not datasets or row.our_dataset in datasets]
-    known = partial(run_known, folder=Path(output), context=Context(threads=usable_cores()))
+    known = partial(run_known, folder=Path(output), how=Request())
     return check_view(check_rows(rows, at_hand, known), everything=True).frame
 
 
@@ -161,8 +166,8 @@ def export(
     dataset: Source, output: Path | str, *, split: str | None = None, form: str = "csv"
 ) -> list[Path]:
     """Write a split as files that other tools read: `csv`, `lightgcn` or `recbole`."""
-    data, usual = _opened(dataset)
-    return export_split(data, split_from(split or usual).apply(data), form, Path(output))
+    rule, data = split_from(split or default_split(dataset)), open_source(dataset, Access())
+    return export_split(data, rule.apply(data), form, Path(output))
 
 
 def _opened_campaign(folder: Path | str | None) -> Campaign:

@@ -1,12 +1,14 @@
 """What machine and what code made a number: the record beside every result."""
 
 import contextlib
+import hashlib
 import importlib.metadata
 import os
 import platform
 import resource
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,24 @@ def source() -> dict[str, Any]:
         "commit": _git(folder, "rev-parse", "HEAD"),
         "dirty": bool(_git(folder, "status", "--porcelain", "--untracked-files=no")),
     }
+
+
+def code_digest(*classes: type) -> str:
+    """Name the content of recbench's code, and of the files that these classes stand in."""
+    package = Path(recbench.__file__).parent
+    files = {Path(sys.modules[kind.__module__].__file__ or "") for kind in classes}
+    digest = hashlib.sha256(_package_digest().encode())
+    for path in sorted(path for path in files if package not in path.parents and path.is_file()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _package_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(recbench.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _git(folder: Path, *words: str) -> str | None:

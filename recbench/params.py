@@ -1,20 +1,36 @@
 """Parameters: declared in one line each, converted, checked, and written as text.
 
-A frozen dataclass whose fields are made by `param` is `Described`: models and splits are, and
-what they hold may be. Its canonical text names it, and is what trial ids are made of.
+A frozen dataclass is `Described` when its fields say everything about it: models, splits and
+losses are. Its canonical text names it, and is what trial ids are made of. A field is one of
+
+    param(...)           a number, a word or a flag
+    held(LOSSES, ...)    another described thing, chosen by name: `als[loss=ials[alpha0=0.2]]`
+    inlined(Sweeps)      another whose parameters pass for the holder's own: `ials[iterations=5]`
 """
 
 import dataclasses
 import math
 import typing
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from recbench.errors import UsageError, unknown
 
 T = TypeVar("T")
 Value = float | int | bool | str | None
+
+
+class Names(Protocol):
+    """Where held things are found by name: a registry."""
+
+    kind: str
+
+    def get(self, name: str) -> Any:
+        """The class of that name."""
+
+    def names(self) -> list[str]:
+        """Every name there is."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +49,15 @@ class Param:
     grid: tuple[Value, ...] = ()
     choices: tuple[str, ...] = ()
     optional: bool = False
+    of: Names | None = None
+    """What a held thing is chosen from."""
+    within: tuple[str, ...] = ()
+    """The fields that lead to an inlined parameter."""
 
-    def convert(self, given: object) -> Value:
+    def convert(self, given: object) -> Any:
         """Turn text or a number into a checked value of this parameter."""
+        if self.of is not None:
+            return given if isinstance(given, Described) else make(*chosen(str(given), self.of))
         if given is None or (isinstance(given, str) and given.lower() == "none"):
             if self.optional:
                 return None
@@ -65,8 +87,8 @@ class Param:
     @property
     def range(self) -> str:
         """The allowed interval in mathematical notation, or the choices."""
-        if self.choices:
-            return " | ".join(self.choices)
+        if self.choices or self.of is not None:
+            return " | ".join(self.choices if self.of is None else self.of.names())
         if self.type in (bool, str):
             return self.type.__name__
         left = "(" if self.open_low or math.isinf(self.low) else "["
@@ -119,6 +141,16 @@ def param(
     return dataclasses.field(default=default, metadata={"param": details})
 
 
+def held(of: Names, default: str, *, help: str) -> Any:  # noqa: A002 - as for `param`
+    """Declare a field that is another described thing, by default the one this text describes."""
+    return dataclasses.field(default=default, metadata={"param": {"help": help, "of": of}})
+
+
+def inlined(cls: type[T]) -> Any:
+    """Declare a field whose parameters are typed, printed and searched as the holder's own."""
+    return dataclasses.field(default_factory=cls, metadata={"inlined": cls})
+
+
 _known: dict[type, Mapping[str, Param]] = {}
 
 
@@ -131,19 +163,19 @@ def params_of(cls: type) -> Mapping[str, Param]:
 
 def _declared(cls: type) -> Mapping[str, Param]:
     hints = typing.get_type_hints(cls)
-    found: dict[str, Param] = {}
+    specs: dict[str, Param] = {}
     for field in dataclasses.fields(cls):
         if "param" in field.metadata:
             kind, optional = _plain_type(hints[field.name])
             name = field.name.replace("_", "-")
-            found[name] = Param(
-                name,
-                kind,
-                cast("Value", field.default),
-                optional=optional,
+            specs[name] = Param(
+                name, kind, cast("Value", field.default), optional=optional,
                 **field.metadata["param"],
-            )
-    return found
+            )  # fmt: skip
+        elif "inlined" in field.metadata:
+            for name, spec in params_of(field.metadata["inlined"]).items():
+                specs[name] = replace(spec, within=(field.name, *spec.within))
+    return specs
 
 
 def _plain_type(hint: Any) -> tuple[type, bool]:
@@ -154,26 +186,56 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
     return hint, False
 
 
-class Described:
-    """A frozen dataclass whose `param` fields say everything about it.
+def params_within(cls: type, given: Mapping[str, object] | None = None) -> Mapping[str, Param]:
+    """The parameters of a class and, by dotted names, those of what it then holds.
 
-    Models and splits are `Described`: checked when made, printed as canonical text, and equal
-    when their text is equal.
+    What it holds follows from the settings that are given, else from the defaults.
+    """
+    settings = given or {}
+    specs: dict[str, Param] = {}
+    for name, spec in params_of(cls).items():
+        specs[name] = spec
+        if spec.of is not None:
+            inner, known = chosen(str(settings.get(name, spec.default)), spec.of)
+            for below, found in params_within(inner, known).items():
+                default = found.convert(known.get(below, found.default))
+                specs[f"{name}.{below}"] = replace(
+                    found, name=f"{name}.{below}", default=plain(default), within=()
+                )
+    return specs
+
+
+class Described:
+    """A frozen dataclass whose fields say everything about it.
+
+    Checked when made, printed as canonical text, and equal when the text is equal.
     """
 
     name: typing.ClassVar[str] = ""
     revision: typing.ClassVar[int] = 1
     """Raise it when the same parameters give other numbers than before."""
 
+    @classmethod
+    def of(cls, **settings: object) -> Self:
+        """Make one by the names of its parameters, inlined ones among them."""
+        return make(cls, settings)
+
     def __post_init__(self) -> None:
         """Convert and check every parameter."""
         for name, spec in params_of(type(self)).items():
-            field = name.replace("-", "_")
-            object.__setattr__(self, field, spec.convert(getattr(self, field)))
+            if not spec.within:  # else whatever is inlined has checked itself
+                field = name.replace("-", "_")
+                object.__setattr__(self, field, spec.convert(getattr(self, field)))
 
     def values(self) -> dict[str, Value]:
-        """The parameters and their values, by command-line name."""
-        return {name: getattr(self, name.replace("-", "_")) for name in params_of(type(self))}
+        """The parameters and their values, by command-line name; held things as text."""
+        values = {}
+        for name, spec in params_of(type(self)).items():
+            owner: Any = self
+            for step in spec.within:
+                owner = getattr(owner, step)
+            values[name] = plain(getattr(owner, name.replace("-", "_")))
+        return values
 
     @property
     def text(self) -> str:
@@ -181,17 +243,107 @@ class Described:
         pairs = ",".join(f"{name}={format_value(v)}" for name, v in sorted(self.values().items()))
         return f"{self.name}[{pairs}]" if pairs else self.name
 
+    @property
+    def identity(self) -> str:
+        """The text and the revision of the code behind it, that of what it holds included."""
+        raised = [f"{part.name}@{part.revision}" for part in self._parts() if part.revision > 1]
+        return " ".join([f"{self.text}@{self.revision}", *raised])
+
+    def _parts(self) -> "Iterator[Described]":
+        """Everything it holds, directly or not."""
+        for field in dataclasses.fields(cast("Any", self)):
+            part = getattr(self, field.name)
+            if isinstance(part, Described):
+                yield part
+                yield from part._parts()
+
     def __str__(self) -> str:
         return self.text
 
 
 def make(cls: type[T], given: Mapping[str, object]) -> T:
-    """Build a described object from names and values as typed by a user."""
+    """Build a described object from names and values as typed by a user.
+
+    A dotted name is a setting of what the object holds: `loss.alpha0`.
+    """
+    own: dict[str, object] = {}
+    inside: dict[str, dict[str, object]] = {}
     specs = params_of(cls)
-    for name in given:
-        if name.replace("_", "-") not in specs:
-            raise unknown(f"parameter of {getattr(cls, 'name', cls.__name__)}", name, specs)
-    return cls(**{name.replace("-", "_"): value for name, value in given.items()})
+    for typed, value in given.items():
+        name, _, below = typed.replace("_", "-").partition(".")
+        spec = specs.get(name)
+        if spec is None or (below and spec.of is None):
+            raise unknown(f"parameter of {getattr(cls, 'name', cls.__name__)}", typed, specs)
+        field = name.replace("-", "_")
+        if below:
+            inside.setdefault(field, {})[below] = value
+        elif spec.within:
+            inside.setdefault(spec.within[0], {})[name] = value
+        else:
+            own[field] = value
+    for place in dataclasses.fields(cast("Any", cls)):
+        settings = inside.get(place.name, {})
+        if "inlined" in place.metadata:
+            own[place.name] = make(place.metadata["inlined"], settings)
+        elif settings:
+            now = str(own.get(place.name, place.default))
+            kind, known = chosen(now, place.metadata["param"]["of"])
+            own[place.name] = make(kind, {**known, **settings})
+    return cls(**own)
+
+
+def chosen(text: str, of: Names) -> tuple[type[Any], dict[str, str]]:
+    """Split `name[key=value,…]` into the class called name and its settings."""
+    name, bracket, rest = text.strip().partition("[")
+    if not name.strip() or "]" in name or (bracket and not rest.endswith("]")):
+        raise UsageError(f"'{text}' is not NAME or NAME[key=value,...]")
+    settings = [pair for pair in split_commas(rest[:-1]) if pair]
+    return of.get(name.strip()), dict(pair_of(pair, "setting") for pair in settings)
+
+
+def completions(text: str, of: Names) -> list[str]:
+    """What the beginning of `name[key=value,…]` may go on as, up to the next thing to type."""
+    name, bracket, rest = text.partition("[")
+    if not bracket:
+        return [known for known in of.names() if known.startswith(name)]
+    if name not in of.names():
+        return []
+    last = split_commas(rest)[-1]
+    start, specs = text.removesuffix(last), params_of(of.get(name))
+    key, equals, value = last.partition("=")
+    if not equals:
+        return [f"{start}{known}=" for known in specs if known.startswith(key)]
+    spec = specs.get(key)
+    if spec is None:
+        return []
+    values = [*spec.choices, *map(format_value, spec.grid)]
+    more = completions(value, spec.of) if spec.of else [v for v in values if v.startswith(value)]
+    return [f"{start}{key}={word}" for word in more]
+
+
+def split_commas(text: str) -> list[str]:
+    """What stands between commas, empty or not; brackets keep theirs."""
+    words, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            words.append("")
+        else:
+            words[-1] += letter
+    return [word.strip() for word in words]
+
+
+def pair_of(text: str, kind: str) -> tuple[str, str]:
+    """Split `key=value`, refusing anything with an empty side."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals and value):
+        raise UsageError(f"{kind} '{text}' is not KEY=VALUE")
+    return key, value
+
+
+def plain(value: Any) -> Value:
+    """A value as results keep it: a held thing is its text."""
+    return value.text if isinstance(value, Described) else cast("Value", value)
 
 
 def format_value(value: Value) -> str:

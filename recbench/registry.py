@@ -1,12 +1,11 @@
 """Names to objects.
 
-Models, metrics, splits and readers are found by name. A name comes from an entry point (ours
-and other people's packages use the same door) or from a decorator in a file given with
+Models, losses, metrics, splits and readers are found by name. A name comes from an entry point
+(ours and other people's packages use the same door) or from a decorator in a file given with
 `--plugin`. Nothing is imported until its name is asked for.
 """
 
 import importlib.util
-import re
 import sys
 import types
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from recbench.errors import UsageError, unknown
-from recbench.params import make
+from recbench.params import chosen, make
 
 T = TypeVar("T")
 
@@ -24,13 +23,13 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """All the things of one kind that can be asked for by name."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, plural: str = "") -> None:
+        self.kind, self.plural = kind, plural or f"{kind}s"
         self._loaded: dict[str, T] = {}
 
     @cached_property
     def _doors(self) -> dict[str, EntryPoint]:
-        return {door.name: door for door in entry_points(group=f"recbench.{self.kind}s")}
+        return {door.name: door for door in entry_points(group=f"recbench.{self.plural}")}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorate an object to make it available as `name`."""
@@ -39,7 +38,7 @@ class Registry(Generic[T]):
             other = self._loaded.get(name)
             if other is not None and _origin(other) != _origin(thing):
                 raise UsageError(
-                    f"two {self.kind}s are called '{name}': {_origin(other)} and {_origin(thing)}"
+                    f"two {self.plural} are called '{name}': {_origin(other)} and {_origin(thing)}"
                 )
             self._loaded[name] = thing
             thing.name = name  # type: ignore[attr-defined]
@@ -81,6 +80,7 @@ MODELS: Registry[Any] = Registry("model")
 METRICS: Registry[Any] = Registry("metric")
 SPLITS: Registry[Any] = Registry("split")
 READERS: Registry[Any] = Registry("reader")
+LOSSES: Registry[Any] = Registry("loss", "losses")
 
 
 def load_plugin(path: Path) -> types.ModuleType:
@@ -107,22 +107,9 @@ def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict
     """Split `name[key=value,…]` into the class called name and its settings."""
     if text.startswith(FILE):
         return registry.get("file"), {"path": text.removeprefix(FILE)}
-    match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", text.strip())
-    if match is None:
-        raise UsageError(f"'{text}' is not NAME or NAME[key=value,...]")
-    name, inside = match.groups()
-    settings = [pair for pair in (inside or "").split(",") if pair.strip()]
-    return registry.get(name.strip()), dict(pair_of(pair, "setting") for pair in settings)
+    return chosen(text, registry)
 
 
 def build(text: str, registry: Registry[Any]) -> Any:
     """Make what `name[key=value,…]` describes."""
     return make(*parse_described(text, registry))
-
-
-def pair_of(text: str, kind: str) -> tuple[str, str]:
-    """Split `key=value`, refusing anything with an empty side."""
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not (key and equals and value):
-        raise UsageError(f"{kind} '{text}' is not KEY=VALUE")
-    return key, value

@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,13 @@ from recbench.models.contract import check_model
 from recbench.registry import MODELS, load_plugin
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    ROOT / "results" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+LOGS = ROOT / "docs" / "logs"
+WIDTH = 100
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -36,6 +43,31 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """The numbered lines that can be wrapped: no fences, indented code, tables or lone links."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and not re.match(r"    |\||\s*\[[^]]*\]\(\S*\)\W?$", line):
+            yield number, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_prose_is_wrapped(page):
+    """What a program printed, in docs/logs, stays as it was printed."""
+    if LOGS not in page.parents:
+        lines = prose(page.read_text(encoding="utf-8"))
+        assert not [number for number, line in lines if len(line) > WIDTH]
+
+
+def test_what_counts_as_prose():
+    wide = "word " * 30
+    fenced = f"```text\n{wide}\n```"
+    assert list(prose(f"{fenced}\n    {wide}\n| {wide} |\n[a]({'x' * 120}).")) == []
+    assert [number for number, _ in prose(f"{fenced}\n{wide}\n- {wide}")] == [4, 5]
 
 
 def test_the_readme_sets_up_a_fresh_machine_with_two_commands():

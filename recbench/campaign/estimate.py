@@ -9,11 +9,12 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import pandas as pd
 from scipy import sparse
 
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
-from recbench.campaign.runner import Task
+from recbench.campaign.runner import Runner, Task, tasks_of
 from recbench.campaign.worker import compute_threads
 from recbench.errors import RecbenchError
 from recbench.linalg.speed import gemm_gflops, seconds_for
@@ -49,6 +50,25 @@ class _Probe(Context):
 
     def reserve_disk(self, needed: int, what: str) -> None:
         raise _Asked(needed, on_disk=True)
+
+
+def estimates(runner: Runner) -> list[Estimate]:
+    """What the fits would take that a run has left, as far as its search knows them."""
+    runner.replay()
+    tasks, worker = tasks_of(runner.todo(), "valid"), runner.worker
+    rows = runner.campaign.rows().values()
+    return estimate(runner.plan, tasks, rows, worker.split.train, worker.context)
+
+
+def as_frame(made: Iterable[Estimate]) -> pd.DataFrame:
+    """One line per fit, with the trials that share it; memory in bytes."""
+    lines = []
+    for one in made:
+        first, texts = one.task.trials[0], [trial.model.text for trial in one.task.trials]
+        lines.append((first.model.name, first.seed, texts, one.memory, one.on_disk, one.seconds,
+                      one.measured))  # fmt: skip
+    names = ["model", "seed", "trials", "memory", "on disk", "seconds", "measured"]
+    return pd.DataFrame(lines, columns=names)
 
 
 def estimate(

@@ -5,8 +5,10 @@ runner writes results, so it does not matter where the numbers come from.
 """
 
 import pickle
+import queue
+import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
@@ -15,11 +17,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from recbench.campaign.plan import Trial
-from recbench.campaign.selection import Leaders
-from recbench.campaign.worker import Outcome, Worker
+from recbench.campaign.slots import Listener, Said, Slot, Throttle
+from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.errors import UsageError
-from recbench.linalg.types import quiet
+from recbench.linalg.types import Note, quiet
 from recbench.registry import load_plugin
 
 Outcomes = Future[list[Outcome]]
@@ -33,8 +34,11 @@ class Executor(Protocol):
     slots: int
     """How many groups may be under way at once."""
 
-    def submit(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Outcomes:
+    def submit(self, job: Job) -> Outcomes:
         """Start on a group."""
+
+    def heard(self) -> Iterable[Said]:
+        """What workers elsewhere have said of their progress since the last time."""
 
     def close(self, *, wait: bool) -> None:
         """Stop; without waiting, work under way is thrown away."""
@@ -47,12 +51,17 @@ class InProcess:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
+        settle_in(worker, 0, worker.context.progress)
 
-    def submit(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Outcomes:
+    def submit(self, job: Job) -> Outcomes:
         """Do the work before returning."""
         future: Outcomes = Future()
-        future.set_result(self.worker.work(trials, part, leaders))
+        future.set_result(self.worker.work(job))
         return future
+
+    def heard(self) -> Iterable[Said]:
+        """Nothing: the worker speaks for itself."""
+        return ()
 
     def close(self, *, wait: bool) -> None:
         """Nothing to stop."""
@@ -68,7 +77,7 @@ class Parcel:
 
     @classmethod
     def of(cls, worker: Worker, plugins: Sequence[Path] = ()) -> "Parcel":
-        """Pack a worker; there it will report no progress."""
+        """Pack a worker, without whom it tells of its progress: that depends on where it goes."""
         sent = replace(worker, context=replace(worker.context, progress=quiet))
         paths = tuple(str(path.resolve()) for path in plugins)
         return cls(paths, pickle.dumps(sent), uuid.uuid4().hex)
@@ -87,14 +96,21 @@ class Parcel:
 _OPENED: dict[str, Worker] = {}
 
 
-def work_on(parcel: Parcel, trials: bytes, part: str, leaders: Leaders) -> list[Outcome]:
+def work_on(parcel: Parcel, job: bytes) -> list[Outcome]:
     """What happens in another process, which must know the plugins before it meets their models."""
     worker = parcel.open()
-    return worker.work(pickle.loads(trials), part, leaders)  # noqa: S301 - as in `Parcel.open`
+    return worker.work(pickle.loads(job))  # noqa: S301 - as in `Parcel.open`
 
 
-def _start(parcel: Parcel) -> None:
-    parcel.open()
+def settle_in(worker: Worker, slot: int, progress: Note) -> None:
+    """Give a worker its device and a way to say how far it is."""
+    device = worker.devices[slot % len(worker.devices)]
+    worker.context = replace(worker.context, device=device, progress=progress)
+
+
+def _start(parcel: Parcel, folder: Path) -> None:
+    slot = Slot.take(folder)
+    settle_in(parcel.open(), slot.number, slot)
 
 
 @dataclass
@@ -106,15 +122,21 @@ class Processes:
 
     def __post_init__(self) -> None:
         """Start the processes."""
+        self._folder = tempfile.TemporaryDirectory(prefix="recbench-slots-")
         self._pool = self._make()
 
     def _make(self) -> ProcessPoolExecutor:
-        start = partial(_start, self.parcel)
+        self._listener = Listener(Path(tempfile.mkdtemp(dir=self._folder.name)))
+        start = partial(_start, self.parcel, self._listener.folder)
         return ProcessPoolExecutor(self.slots, mp_context=get_context("spawn"), initializer=start)
 
-    def submit(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Outcomes:
+    def heard(self) -> Iterable[Said]:
+        """What the processes noted."""
+        return self._listener.heard()
+
+    def submit(self, job: Job) -> Outcomes:
         """Hand a group to a process; a pool that broke is replaced."""
-        task = partial(work_on, _bare(self.parcel), pickle.dumps(trials), part, leaders)
+        task = partial(work_on, _bare(self.parcel), pickle.dumps(job))
         try:
             return self._pool.submit(task)
         except BrokenProcessPool:
@@ -127,6 +149,7 @@ class Processes:
             for process in list((self._pool._processes or {}).values()):
                 process.kill()  # shutdown alone would wait for a fit to end
         self._pool.shutdown(wait=wait, cancel_futures=True)
+        self._folder.cleanup()
 
 
 def _bare(parcel: Parcel) -> Parcel:
@@ -151,19 +174,39 @@ class Dask:
             raise UsageError(f"no Dask scheduler answers at {address} ({error})") from error
         self.slots = max(1, 2 * len(self._client.scheduler_info()["workers"]))
         self._parcel = self._client.scatter(parcel, broadcast=True, hash=False)
+        self._topic, self._said = f"recbench-{parcel.key}", queue.SimpleQueue[Said]()
+        self._client.subscribe_topic(self._topic, lambda event: self._said.put(tuple(event[1])))
 
-    def submit(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Outcomes:
+    def submit(self, job: Job) -> Outcomes:
         """Hand a group to the cluster."""
         future: Outcomes = Future()
         remote = self._client.submit(
-            work_on, self._parcel, pickle.dumps(trials), part, leaders, pure=False, retries=TRIES
+            _work_there, self._parcel, pickle.dumps(job), self._topic, pure=False, retries=TRIES
         )
         remote.add_done_callback(partial(_settle, future))
         return future
 
+    def heard(self) -> Iterable[Said]:
+        """What came in through the scheduler."""
+        return [self._said.get() for _ in range(self._said.qsize())]
+
     def close(self, *, wait: bool) -> None:
         """Leave the cluster; work under way is cancelled."""
         self._client.close()
+
+
+def _work_there(parcel: Parcel, job: bytes, topic: str) -> list[Outcome]:
+    """What happens on a worker of a cluster."""
+    from distributed import get_worker
+
+    throttle, there = Throttle(), get_worker()
+
+    def progress(what: str, done: int, total: int) -> None:
+        if throttle.passes(what, done, total):
+            there.log_event(topic, (f"{what} [{there.name}]", done, total))
+
+    settle_in(parcel.open(), 0, progress)
+    return work_on(parcel, job)
 
 
 def _settle(future: Outcomes, remote: Any) -> None:

@@ -5,6 +5,7 @@
     traces/ID.csv         one line per round of a fit, where --trace asked for it
     metrics.csv           the log as a table: a pure function of the log's numbers
     manifest.json         for every run: machine, versions, command, data, times
+    .checkpoints/         what fits under way go on from if they are killed
 
 A row is in the log only after its per-user file is whole on disk, so a killed run leaves
 finished trials and nothing else.
@@ -154,6 +155,11 @@ class Campaign:
                         log.write(b"\n")
                 log.write(json.dumps(asdict(row), sort_keys=True).encode() + b"\n")
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where fits that go in rounds are saved until their rows are here."""
+        return self.folder / ".checkpoints"
+
     def per_user_path(self, row: Row) -> Path:
         """Where the per-user values of a row are."""
         return self.folder / "per-user" / f"{row.trial}-{row.part}.parquet"
@@ -208,6 +214,11 @@ class Campaign:
                 lock.release()
         with contextlib.suppress(OSError):
             (self.folder / ".claims").rmdir()
+
+    def forget_checkpoints(self) -> None:
+        """Remove the folder of checkpoints, unless some fit has still to be finished."""
+        with contextlib.suppress(OSError):
+            self.checkpoints.rmdir()
 
     def add_run(self, run: Mapping[str, Any]) -> None:
         """Describe one invocation in the manifest, replacing what it said of itself before."""

@@ -9,13 +9,13 @@ from typing import Any
 from recbench.campaign.row import Row
 from recbench.data.dataset import Dataset
 from recbench.errors import UsageError
-from recbench.evaluate.metrics import MetricSpec, parse_metric
+from recbench.evaluate.metrics import MetricSpec
 from recbench.models.base import Model
 from recbench.splits.base import SplitRule
 
-STRONG_METRICS = ("ndcg@100", "recall-capped@20", "recall-capped@50")
-WEAK_METRICS = ("ndcg@20", "recall@20")
-"""What the papers report for strong and for weak splits; the first one selects."""
+CHOSEN = ("valid",)
+REVEALED = ("valid", "test")
+"""What every trial is measured on: the test part too, where that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,12 @@ class Plan:
     select: str
     seeds: Sequence[int] = (0,)
     dtype: str = "float32"
-    parts: tuple[str, ...] = ("valid",)
+    parts: tuple[str, ...] = CHOSEN
     """What every trial is measured on. With validation, selected trials are then tested too."""
 
     def __post_init__(self) -> None:
         """Refuse a plan that cannot choose."""
-        if self.select not in {metric.text for metric in self.metrics}:
-            raise UsageError(f"--select {self.select} is not among the metrics of this run")
-        if not next(m for m in self.metrics if m.text == self.select).chooses:
-            raise UsageError(
-                f"'{self.select}' describes lists, more of it is not better; "
-                "select by another metric, such as --select ndcg@20"
-            )
+        metric_to_select(self.metrics, self.select)
 
     @cached_property
     def trials(self) -> list[Trial]:
@@ -73,8 +67,7 @@ class Plan:
         data = f"{self.dataset.name} {self.dataset.fingerprint}"
         if self.rule.ordered:
             data += f" {self.dataset.rows_digest}"
-        rule = f"{self.rule.text}@{self.rule.revision}"
-        return trial_id(data, rule, f"{model.text}@{model.revision}", str(seed), self.dtype)
+        return trial_id(data, self.rule.identity, model.identity, str(seed), self.dtype)
 
     def row(self, trial: Trial, part: str, **known: Any) -> Row:
         """Start the results row of a trial."""
@@ -85,10 +78,17 @@ class Plan:
         )  # fmt: skip
 
 
-def default_metrics(rule: SplitRule) -> list[MetricSpec]:
-    """What to measure on a split unless told otherwise."""
-    names = STRONG_METRICS if rule.name == "strong" else WEAK_METRICS
-    return [parse_metric(text) for text in names]
+def metric_to_select(metrics: Sequence[MetricSpec], select: str) -> MetricSpec:
+    """The metric of that name, or why it cannot be selected by."""
+    metric = next((metric for metric in metrics if metric.text == select), None)
+    if metric is None:
+        raise UsageError(f"'{select}' cannot select: it is not among the metrics of this run")
+    if not metric.chooses:
+        raise UsageError(
+            f"'{select}' describes lists, more of it is not better; "
+            "select by another metric, such as ndcg@20"
+        )
+    return metric
 
 
 def trial_id(*parts: str) -> str:

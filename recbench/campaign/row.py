@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SCHEMA = 1
-"""Version of the log and the manifest; a reader refuses newer ones."""
+SCHEMA = 2
+"""Version of the log and the manifest; a reader refuses newer ones. 2 added rounds."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,11 @@ class Row:
     facts: Mapping[str, float] = field(default_factory=dict)
     """What the fit found out, such as the rank that a penalty left."""
     users: int = 0
+    rounds: int = 0
+    """After how many rounds the model was handed out; 0: it was not fitted in rounds."""
     fit_seconds: float = 0.0
+    validation_seconds: float = 0.0
+    """What was measured on the way, by request of the fit; not among the seconds of the fit."""
     score_seconds: float = 0.0
     peak_bytes: int = 0
     """The most memory the process held while its group was fitted and ranked; 0: not known."""

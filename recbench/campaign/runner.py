@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
@@ -27,12 +28,13 @@ from recbench.campaign.plan import Plan, Trial, trial_id
 from recbench.campaign.row import Row
 from recbench.campaign.search.proposals import Listed, Proposals
 from recbench.campaign.selection import leaders, selected
-from recbench.campaign.worker import Outcome, Worker
-from recbench.environment import describe, peak_memory
+from recbench.campaign.worker import Job, Outcome, Worker
+from recbench.environment import code_digest, describe, peak_memory
 from recbench.errors import DataError, counted
+from recbench.models.checkpoint import Checkpoint
 
 PATIENCE = 0.5
-"""Seconds between looks at work that another process has reserved."""
+"""Seconds between looks at how far work is, or whether another process has released it."""
 
 
 @dataclass
@@ -99,6 +101,7 @@ class Runner:
             # If the disk is full, say: the first error is the one to tell.
             with suppress(*(() if ended == "finished" else (DataError,))):
                 self.campaign.forget_claims()
+                self.campaign.forget_checkpoints()
                 self.campaign.write_table(self.plan.select)
                 self._describe(ended)
         return self.rows()
@@ -204,10 +207,9 @@ class Runner:
         try:
             while tasks or running:
                 for task in self._startable(tasks, running.values(), executor.slots):
-                    before = leaders(self.rows(), self.plan.select)
-                    running[executor.submit(task.trials, task.part, before)] = task
+                    running[executor.submit(self._job(task))] = task
                 if running:
-                    self._collect(running, tasks)
+                    self._collect(running, tasks, executor)
                 elif tasks:
                     time.sleep(PATIENCE)
                 left = sum(len(task.trials) for task in [*tasks, *running.values()])
@@ -235,9 +237,37 @@ class Runner:
             else:
                 _release(task)
 
-    def _collect(self, running: dict[Outcomes, Task], tasks: list[Task]) -> None:
+    def _job(self, task: Task) -> Job:
+        """What a worker must know of a task."""
+        rows, rounds = self.rows(), dict[str, int]()
+        if task.part == "test":
+            rounds = {row.text: row.rounds for row in rows if row.part == "valid" and row.rounds}
+        return Job(
+            task.trials, task.part, leaders(rows, self.plan.select), rounds, self._saved(task)
+        )
+
+    def _saved(self, task: Task) -> Path:
+        """Where fits of a task are saved: under a name that other trials or code do not have."""
+        measured = [metric.text for metric in self.plan.metrics] if self.worker.trace else []
+        digest = trial_id(
+            *sorted(trial.id for trial in task.trials), task.part, self.plan.select, *measured,
+            code_digest(*(type(trial.model) for trial in task.trials)),
+        )  # fmt: skip
+        folder = self.campaign.checkpoints.resolve()
+        mine = folder / f"{task.step}-{task.part}-{digest}"
+        for other in folder.glob(f"{task.step}-{task.part}-*"):
+            if other != mine:  # of other code, or of trials that have been recorded since
+                Checkpoint(other).clear()
+        return mine
+
+    def _collect(
+        self, running: dict[Outcomes, Task], tasks: list[Task], executor: Executor
+    ) -> None:
         """Record what has been finished; work whose process died is started again."""
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
+        while not (done := wait(running, PATIENCE, FIRST_COMPLETED).done):
+            self._listen(executor)
+        self._listen(executor)
+        for future in done:
             task = running.pop(future)
             try:
                 outcomes = future.result()
@@ -251,8 +281,15 @@ class Runner:
                         self.unseen[outcome.row.trial] = outcome
                     else:
                         self._record(outcome)
+                if outcomes:
+                    Checkpoint(self._saved(task)).clear()
             finally:
                 _release(task)
+
+    def _listen(self, executor: Executor) -> None:
+        """Pass on what processes elsewhere say of their work."""
+        for said in executor.heard():
+            self.worker.context.progress(*said)
 
     def _lost(self, task: Task) -> list[Outcome]:
         reason = "its process died, alone as in company; was there too little memory?"
@@ -263,8 +300,8 @@ class Runner:
 
     def _record(self, outcome: Outcome) -> None:
         row = replace(outcome.row, run=self.id)
-        if outcome.rounds:
-            traces.write(traces.path_of(self.campaign.folder, row.trial), outcome.rounds)
+        if outcome.trace:
+            traces.write(traces.path_of(self.campaign.folder, row.trial), outcome.trace)
         self.campaign.record(row, outcome.values)
         self.old.discard((row.trial, row.part))
 

@@ -5,25 +5,13 @@ the trial counts as finished. All of it but `seconds` is the same whenever the t
 """
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from recbench.errors import DataError
 from recbench.files import atomic_path, clear_leftovers
+from recbench.models.rounds import Trace
 from recbench.params import format_value
-
-Rounds = Sequence[Mapping[str, float]]
-
-
-def rounds_of(scorer: object) -> Rounds:
-    """What a scorer tells of its fit: its `trace`, of one mapping or dataclass for each round."""
-    return [_plain(entry) for entry in getattr(scorer, "trace", ())]
-
-
-def _plain(entry: Any) -> dict[str, float]:
-    return asdict(entry) if is_dataclass(entry) and not isinstance(entry, type) else dict(entry)
 
 
 def path_of(folder: Path, trial: str) -> Path:
@@ -31,9 +19,9 @@ def path_of(folder: Path, trial: str) -> Path:
     return folder / "traces" / f"{trial}.csv"
 
 
-def write(path: Path, rounds: Rounds) -> None:
+def write(path: Path, trace: Trace) -> None:
     """Write a trace; numbers read back exactly, and what a round does not have is left empty."""
-    names = list(dict.fromkeys(name for entry in rounds for name in entry))
+    names = list(dict.fromkeys(name for entry in trace for name in entry))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         clear_leftovers(path.parent)
@@ -43,7 +31,7 @@ def write(path: Path, rounds: Rounds) -> None:
         ):
             lines = csv.writer(file, lineterminator="\n")
             lines.writerow(names)
-            lines.writerows([_cell(entry.get(name)) for name in names] for entry in rounds)
+            lines.writerows([_cell(entry.get(name)) for name in names] for entry in trace)
     except OSError as error:
         raise DataError(f"the trace {path} cannot be written ({error.strerror})") from error
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,32 @@ from threadpoolctl import ThreadpoolController
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
-from recbench.campaign.traces import Rounds, rounds_of
 from recbench.environment import recent_peak, restart_peak
-from recbench.errors import DataError, RecbenchError, Refused
+from recbench.errors import DataError, RecbenchError, Refused, UsageError
 from recbench.evaluate.evaluate import Values, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
 from recbench.linalg.topk import kernel_threads
 from recbench.models.base import Fit
+from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
+from recbench.models.rounds import Trace
 from recbench.models.scorers import Scorer
 from recbench.splits.types import Split
+
+
+@dataclass(frozen=True)
+class Job:
+    """Trials that share their heavy step, to be fitted together and measured on one part."""
+
+    trials: Sequence[Trial]
+    part: str
+    leaders: Leaders = field(default_factory=dict)
+    """The best on validation of other groups."""
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    """By a model's text: after how many rounds it was handed out on validation."""
+    checkpoint: Path | None = None
+    """Where fits in rounds are saved, if that folder's campaign is on the same machine."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Outcome:
     values: pa.Table | None = None
     unseen: bool = False
     """Ranked for test in case the trial is selected; to be forgotten if it is not."""
-    rounds: Rounds = ()
+    trace: Trace = ()
     """How the fit went, if that is asked for."""
 
 
@@ -51,6 +67,7 @@ class Fitted:
     trial: Trial
     scorer: Scorer
     seconds: float
+    validating: float
 
 
 @dataclass
@@ -62,7 +79,9 @@ class Worker:
     debug: bool = False
     """Let errors of models through instead of making them rows."""
     trace: bool = False
-    """Measure every metric in every round of a fit on validation, and give the rounds back."""
+    """Measure every metric in every round of a fit on validation, and give the trace back."""
+    devices: tuple[str, ...] = ("cpu",)
+    """Where models that can choose compute: the device of each slot, in turn."""
 
     def __post_init__(self) -> None:
         """Compute in the precision of the plan."""
@@ -71,42 +90,47 @@ class Worker:
     @cached_property
     def split(self) -> Split:
         """The split, made when the first trial needs it."""
-        return self.plan.rule.apply(self.plan.dataset)
+        rule = self.plan.rule
+        split = rule.apply(self.plan.dataset)
+        if rule.refits != (split.full is not None):
+            raise UsageError(
+                f"split '{rule.name}' must give `full` if it says that it refits, and only then"
+            )
+        return split
 
-    def work(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> list[Outcome]:
-        """Fit trials that share their heavy step and measure them on one part.
+    def work(self, job: Job) -> list[Outcome]:
+        """Fit the trials of a job and measure them.
 
-        Trials that lead on validation, of which `leaders` are the best of other groups, are ranked
-        for test at once where the split fits on the same matrix for both.
+        Those that lead on validation are ranked for test at once, where the split fits on the same
+        matrix for both.
         """
         restart_peak()
         with compute_threads(self.context.threads):
             try:
-                return list(self._work(trials, part, leaders))
+                return list(self._work(job))
             except DataError:
                 raise  # the data failed, not the model
             except Exception as error:
                 if self.debug:
                     raise
-                return [self._lost(trial, part, error) for trial in trials]
+                return [self._lost(trial, job.part, error) for trial in job.trials]
 
-    def _work(self, trials: Sequence[Trial], part: str, leaders: Leaders) -> Iterator[Outcome]:
-        fitted = list[Fitted]()
-        results, seconds = self._fit(trials, part)
-        for trial, result in zip(trials, results, strict=True):
-            if isinstance(result, Scorer):
-                fitted.append(Fitted(trial, result, seconds))
+    def _work(self, job: Job) -> Iterator[Outcome]:
+        part, fitted = job.part, list[Fitted]()
+        for one in self._fits(job):
+            if isinstance(one, Fitted):
+                fitted.append(one)
             elif self.debug:
-                raise result
+                raise one[1]
             else:
-                yield self._lost(trial, part, result)
+                yield self._lost(one[0], part, one[1])
         outcomes = list(self._measure(fitted, part))
         told = fitted if self.trace and part == "valid" else []
-        rounds = {one.trial.id: rounds_of(one.scorer) for one in told}
+        traces = {one.trial.id: one.scorer.trace for one in told}
         for outcome in outcomes:
-            yield replace(outcome, rounds=rounds.get(outcome.row.trial, ()))
-        if part == "valid" and self.split.full is self.split.train:
-            leading = [one for one in fitted if self._leads(one.trial, outcomes, leaders)]
+            yield replace(outcome, trace=traces.get(outcome.row.trial, ()))
+        if part == "valid" and not self.plan.rule.refits:
+            leading = [one for one in fitted if self._leads(one.trial, outcomes, job.leaders)]
             reveal = "test" in self.plan.parts
             chosen = [f for f in (fitted if reveal else leading) if not f.trial.model.one_part]
             for outcome in self._measure(chosen, "test"):
@@ -122,22 +146,57 @@ class Worker:
         status, reason = _verdict(error)
         return Outcome(self.plan.row(trial, part, status=status, reason=reason))
 
-    def _fit(self, trials: Sequence[Trial], part: str) -> tuple[Sequence[Fit], float]:
-        """What became of each trial, and the seconds that each has its share in."""
-        train, _ = self.split.stage(part)
-        first = trials[0]
-        judge = self._judge(part)
-        context = replace(
+    def _fits(self, job: Job) -> Iterator["Fitted | tuple[Trial, RecbenchError]"]:
+        """Every trial fitted, or why it was not."""
+        able = list[Trial]()
+        for trial in job.trials:
+            refusal = self._unserved(trial)
+            if refusal is None:
+                able.append(trial)
+            else:
+                yield trial, refusal
+        if not able:
+            return
+        judge, start = self._judge(job.part), time.perf_counter()
+        context = self._context(job, judge)
+        train, _ = self.split.stage(job.part)
+        fits: Sequence[Fit] = able[0].model.family.fit([t.model for t in able], train, context)
+        validating = judge.seconds if judge else 0.0
+        earlier = context.checkpoint.earlier if context.checkpoint else 0.0
+        seconds = time.perf_counter() - start - validating + earlier
+        for trial, fit in zip(able, fits, strict=True):
+            if isinstance(fit, Scorer):
+                yield Fitted(trial, fit, seconds / len(able), validating / len(able))
+            else:
+                yield trial, fit
+
+    def _context(self, job: Job, judge: "_Judge | None") -> Context:
+        """What the world is to the fit of a job."""
+        saved = job.checkpoint
+        here = saved is not None and saved.parents[1].is_dir()
+        return replace(
             self.context,
-            seed=first.seed,
+            seed=job.trials[0].seed,
             validate=judge.chooses if judge else None,
             watch=judge if self.trace else None,
-            audience=self._audience(part),
+            audience=self._audience(job.part),
+            rounds=job.rounds if judge is None else {},
+            checkpoint=Checkpoint(saved) if saved is not None and here else None,
         )
-        start = time.perf_counter()
-        results = first.model.family.fit([trial.model for trial in trials], train, context)
-        watching = judge.seconds if judge and self.trace else 0.0
-        return results, (time.perf_counter() - start - watching) / len(trials)
+
+    def _unserved(self, trial: Trial) -> Refused | None:
+        """Why a model cannot rank for all users of this split, if it cannot: known before a fit."""
+        if not trial.model.trained_users_only:
+            return None
+        for part, held in (("validation", self.split.valid), ("test", self.split.test)):
+            strangers = int(np.count_nonzero(held.train_rows < 0))
+            if strangers:
+                return Refused(
+                    f"{strangers:,} of the users to rank in {part} are not in train, and "
+                    f"{trial.model.name} knows no others; use a split that holds out "
+                    "interactions, not users"
+                )
+        return None
 
     def _audience(self, part: str) -> tuple[pa.Array, pa.Array]:
         data, held = self.plan.dataset, self.split.stage(part)[1]
@@ -147,7 +206,7 @@ class Worker:
 
     def _judge(self, part: str) -> "_Judge | None":
         """What a fit may use to stop early: nothing where it trains on the validation part too."""
-        if part == "test" and self.split.full is not self.split.train:
+        if part == "test" and self.plan.rule.refits:
             return None
         metrics = [m for m in self.plan.metrics if self.trace or m.text == self.plan.select]
         return _Judge(self.split, metrics, self.plan.select)
@@ -171,8 +230,8 @@ class Worker:
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(
                 one.trial, part, status="ok", metrics=means, facts=dict(one.scorer.facts),
-                users=len(held.users), fit_seconds=one.seconds, score_seconds=seconds,
-                peak_bytes=recent_peak(),
+                users=len(held.users), rounds=one.scorer.rounds, fit_seconds=one.seconds,
+                validation_seconds=one.validating, score_seconds=seconds, peak_bytes=recent_peak(),
             )  # fmt: skip
             yield Outcome(row, self._per_user(values, part))
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recbench.cli.common import Bars, complete, plugin_option, say
-from recbench.cli.run import show_views
-from recbench.cli.run_options import FORMATS, PATH
+from recbench.cli.common import PATH, Bars, complete, plugin_option, say
+from recbench.cli.output import format_options, show_views
 from recbench.errors import DataError, RecbenchError, unknown
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 @click.option("--junit", type=PATH, metavar="FILE", help="Also write JUnit XML, a test per row.")
 @click.option("--all", "everything", is_flag=True, help="List rows that could not be run, too.")
 @click.option("--threads", type=click.IntRange(min=1), help="Default: every core.")
-@click.option("--format", "kind", type=FORMATS, default="rich", show_default=True)
-@click.option("--json", "kind", flag_value="json", help="The same as --format json.")
+@format_options
 @plugin_option
 def command(
     datasets: tuple[str, ...], model: tuple[str, ...], paper: tuple[str, ...], output: Path,
@@ -54,9 +52,8 @@ def command(
     recbench check gowalla -m ease
     recbench check --search-missing --junit check.xml
     """
+    from recbench.campaign.request import Request
     from recbench.data.open import at_hand
-    from recbench.environment import usable_cores
-    from recbench.models.context import Context
     from recbench.published.check import check, regressions, run_known
     from recbench.published.found import search_unknown
     from recbench.report.findings import view
@@ -64,12 +61,11 @@ def command(
     found = found or output / "found.csv"
     rows = _rows(found, datasets, model, paper)
     with Bars() as bars:
-        kept: dict[str, Any] = {
-            "folder": output, "context": Context(threads=threads or usable_cores(), progress=bars)
-        }  # fmt: skip
-        search = partial(search_unknown, found=found, **kept) if search_missing else None
-        opened, known = partial(at_hand, announce=say), partial(run_known, **kept)
-        findings = check(rows, opened, known, search, say)
+        how = Request(threads=threads, progress=bars)
+        known = partial(run_known, folder=output, how=how)
+        unknown = partial(search_unknown, folder=output, how=how, found=found)
+        opened = partial(at_hand, announce=say)
+        findings = check(rows, opened, known, unknown if search_missing else None, say)
     made = view(findings, everything)
     show_views([made], kind)
     _tell_github(made, findings)

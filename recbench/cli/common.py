@@ -13,19 +13,26 @@ from click.shell_completion import CompletionItem
 
 from recbench.errors import UsageError
 
+PATH = click.Path(path_type=Path)
+
 
 def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     """Complete the names of some kinds of things."""
 
     def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        found = [name for kind in kinds for name in names_of(kind)]
+        from recbench.params import completions
+
+        if "[" in incomplete:
+            found = [word for kind in kinds for word in completions(incomplete, registry(kind))]
+        else:
+            found = [name for kind in kinds for name in names_of(kind)]
         return [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
 
     return names
 
 
 def names_of(kind: str) -> list[str]:
-    """Every name of one kind: datasets, models, metrics, splits, readers or runs."""
+    """Every name of one kind: datasets, models, losses, metrics, splits, readers or runs."""
     if kind == "datasets":
         from recbench.data.catalog import load_catalog
 
@@ -37,10 +44,10 @@ def names_of(kind: str) -> list[str]:
 
 
 def registry(kind: str) -> Any:
-    """The registry of one kind of plugin."""
+    """The registry of one kind of plugin; one without names for what is not registered."""
     from recbench import registry as registries
 
-    return getattr(registries, kind.upper())
+    return getattr(registries, kind.upper(), registries.Registry(kind))
 
 
 def load_plugins(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> None:
@@ -56,7 +63,7 @@ def load_plugins(ctx: click.Context, param: click.Parameter, paths: tuple[Path, 
 
 plugin_option = click.option(
     "--plugin",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     is_eager=True,
     expose_value=False,
@@ -141,6 +148,7 @@ class Bars:
             self._close(what)
 
     def __enter__(self) -> "Bars":
+        self._begun = self._told = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from recbench.cli.common import complete
-from recbench.cli.run import show_views
-from recbench.cli.run_options import FORMATS, PATH
+from recbench.cli.common import PATH, complete
+from recbench.cli.output import format_options, show_views
 
 
 @click.command()
@@ -25,8 +24,7 @@ from recbench.cli.run_options import FORMATS, PATH
 @click.option("--part", type=click.Choice(["test", "valid"]), default="test", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
-@click.option("--format", "kind", type=FORMATS, default="rich", show_default=True)
-@click.option("--json", "kind", flag_value="json", help="The same as --format json.")
+@format_options
 def command(
     a: str, b: str, results: Path | None, dataset: str | None, part: str, seed: int,
     resamples: int, kind: str,

@@ -17,19 +17,13 @@ UNKNOWN = "unknown"
 
 def explain(runner: "Runner", jobs: int) -> None:
     """Print trials, memory and time of a run, without running anything."""
-    from recbench.campaign.estimate import estimate
-    from recbench.campaign.runner import tasks_of
+    from recbench.campaign.estimate import estimates
 
-    plan, worker = runner.plan, runner.worker
-    runner.replay()
-    todo = runner.todo()
-    tasks = tasks_of(todo, "valid")
-    rows = runner.campaign.rows().values()
-    made = estimate(plan, tasks, rows, worker.split.train, worker.context)
+    plan, made = runner.plan, estimates(runner)
     click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
-    for line in _counts(runner, len(todo), len(tasks)):
+    for line in _counts(runner, made):
         click.echo(line)
-    if tasks:
+    if made:
         click.echo(f"memory: {_memory(made, jobs)}")
         click.echo(f"time: {_time(made)}")
     for one in made:
@@ -45,9 +39,10 @@ def _named(trial: "Trial", seeds: bool) -> str:
     return f"{text} seed {trial.seed}" if seeds and trial.model.stochastic else text
 
 
-def _counts(runner: "Runner", todo: int, fits: int) -> list[str]:
+def _counts(runner: "Runner", made: Sequence["Estimate"]) -> list[str]:
     """How many trials there are, and how many of them remain."""
     known, folder = len(runner.trials), runner.campaign.folder
+    todo = sum(len(one.task.trials) for one in made)
     found = known - todo
     lines = (
         [f"{counted(found, 'finished trial')} found, {runner.total - found} to run"]
@@ -57,7 +52,7 @@ def _counts(runner: "Runner", todo: int, fits: int) -> list[str]:
     if known < runner.total:
         lines.append(f"the first {known} of {runner.total} trials; the search proposes the others "
                      "when it knows how these did")  # fmt: skip
-    return [*lines, f"{counted(todo, 'trial')} in {counted(fits, 'fit')}, into {folder}/"]
+    return [*lines, f"{counted(todo, 'trial')} in {counted(len(made), 'fit')}, into {folder}/"]
 
 
 def _memory(made: Sequence["Estimate"], jobs: int) -> str:

@@ -7,7 +7,7 @@ import click
 from recbench.cli.common import complete, console, json_option, plugin_option, print_json, registry
 from recbench.errors import unknown
 
-KINDS = ("models", "metrics", "splits", "readers")
+KINDS = ("models", "losses", "metrics", "splits", "readers")
 MOST_LINES = 12
 
 
@@ -17,14 +17,15 @@ MOST_LINES = 12
 @json_option
 @plugin_option
 def command(name: str, bibtex: bool, as_json: bool) -> None:
-    """Explain NAME: a dataset, model, metric, split or reader.
+    """Explain NAME: a dataset, model, loss, metric, split or reader.
 
     \b
-    recbench info deql-l2     its parameters, their ranges and published values
-    recbench info gowalla     counts, licence, source, split
-    recbench info ndcg        the definition
+    recbench info deql-l2         its parameters, their ranges and published values
+    recbench info als[loss=rg2]   those of the loss that it holds, too
+    recbench info gowalla         counts, licence, source, split
+    recbench info ndcg            the definition
     """
-    described = list(_find(name.partition("@")[0]))
+    described = _find(name if "[" in name else name.partition("@")[0])
     if bibtex:
         click.echo("\n\n".join(sheet["cite"] for sheet in described if sheet.get("cite")))
     elif as_json:
@@ -38,9 +39,11 @@ def _find(name: str) -> list[dict[str, Any]]:
     """Describe everything of that name: a metric and a model may share one."""
     from recbench.data.catalog import load_catalog
 
-    catalog = load_catalog()
+    catalog, bare = load_catalog(), name.partition("[")[0]
     found = [_dataset(catalog[name])] if name in catalog else []
-    found += [_plugin(kind, name) for kind in KINDS if name in registry(kind).names()]
+    kinds = [kind for kind in KINDS if bare in registry(kind).names()]
+    # A loss is also the model of its name, with sweeps: that tells it all.
+    found += [_plugin(k, name) for k in kinds if not (k == "losses" and "models" in kinds)]
     for sheet in found:
         _add_published(sheet)
     if not found:
@@ -63,16 +66,18 @@ def _add_published(sheet: dict[str, Any]) -> None:
         ]
 
 
-def _plugin(kind: str, name: str) -> dict[str, Any]:
+def _plugin(kind: str, text: str) -> dict[str, Any]:
     import dataclasses
     import inspect
 
-    from recbench.params import format_value, params_of
+    from recbench.params import format_value, params_within
+    from recbench.registry import parse_described
 
-    thing = registry(kind).get(name)
+    names = registry(kind)
+    thing, settings = parse_described(text, names)
     sheet: dict[str, Any] = {
-        "name": name, "kind": kind.removesuffix("s"), "text": inspect.cleandoc(thing.__doc__ or ""),
-        "from": registry(kind).source(name),
+        "name": thing.name, "kind": names.kind, "text": inspect.cleandoc(thing.__doc__ or ""),
+        "from": names.source(thing.name),
     }  # fmt: skip
     if getattr(thing, "cite", ""):
         sheet["cite"] = thing.cite
@@ -83,7 +88,7 @@ def _plugin(kind: str, name: str) -> dict[str, Any]:
                 "scale": "log" if spec.log else "linear",
                 "grid": [format_value(value) for value in spec.grid], "help": spec.help,
             }
-            for spec in params_of(thing).values()
+            for spec in params_within(thing, settings).values()
         ]  # fmt: skip
     return sheet
 

@@ -11,7 +11,7 @@ from recbench.cli.common import console, json_option, plugin_option, print_json,
 if TYPE_CHECKING:
     from rich.table import Table
 
-KINDS = ("datasets", "models", "metrics", "splits", "readers", "runs")
+KINDS = ("datasets", "models", "losses", "metrics", "splits", "readers", "runs")
 
 COUNTS = ("users", "items", "interactions")
 SHORT = 10
@@ -24,7 +24,7 @@ LONG = "licence"
 @json_option
 @plugin_option
 def command(kind: str, as_json: bool) -> None:
-    """List everything of one KIND: datasets, models, metrics, splits, readers or runs."""
+    """List everything of one KIND: datasets, models, losses, metrics, splits, readers, runs."""
     lines = {"datasets": _datasets, "runs": _runs}.get(kind, lambda: _plugins(kind))()
     if as_json:
         print_json(lines)

@@ -5,9 +5,8 @@ from typing import Any
 
 import click
 
-from recbench.cli.common import Bars, byte_bars, complete, json_option, print_json, say
-from recbench.cli.run import show_views
-from recbench.cli.run_options import PATH
+from recbench.cli.common import PATH, Bars, byte_bars, complete, json_option, print_json, say
+from recbench.cli.output import show_views
 from recbench.errors import UsageError
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from recbench.cli.common import complete, say
-from recbench.cli.run_options import PATH
+from recbench.cli.common import PATH, complete, say
 from recbench.errors import DataError
 
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import click
 
-from recbench.cli.common import complete
+from recbench.cli.common import PATH, complete
+from recbench.cli.output import format_options
 from recbench.errors import UsageError, unknown
-
-PATH = click.Path(path_type=Path)
-FORMATS = click.Choice(["rich", "csv", "md", "latex", "json"])
 
 
 def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
@@ -135,8 +133,7 @@ HOW = [
 ]  # fmt: skip
 
 OUTPUT = [
-    click.option("--format", "kind", type=FORMATS, default="rich", show_default=True),
-    click.option("--json", "kind", flag_value="json", help="The same as --format json."),
+    format_options,
     click.option("-q", "--quiet", is_flag=True, help="No progress, just the tables."),
     click.option("-v", "--verbose", is_flag=True,
                  help="A line for every step that is done: inverses, decompositions, rankings."),

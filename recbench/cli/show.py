@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from recbench.cli.common import complete, split_commas
-from recbench.cli.run import show_views
-from recbench.cli.run_options import FORMATS
+from recbench.cli.output import format_options, show_views
 from recbench.errors import DataError, unknown
 
 
@@ -41,8 +40,7 @@ from recbench.errors import DataError, unknown
 @click.option(
     "--select", help="The metric that chooses on validation; default: as in the last run."
 )
-@click.option("--format", "kind", type=FORMATS, default="rich", show_default=True)
-@click.option("--json", "kind", flag_value="json", help="The same as --format json.")
+@format_options
 def command(
     folder: Path | None, metric: tuple[str, ...], sort: str | None, top: int | None,
     dataset: str | None, part: str | None, trials: bool, select: str | None, kind: str,

@@ -86,9 +86,11 @@ def changes(entry: Entry, dataset: Dataset, path: Path) -> str:
     return f"its {' and '.join(told)} changed" if told else ""
 
 
-def default_split(name: str) -> str:
+def default_split(source: "Source") -> str:
     """The split a dataset is used with unless the user says otherwise."""
-    return "strong" if name.partition(":")[0] == SYNTHETIC else entry_of(name).split
+    if not isinstance(source, str) or source.partition(":")[0] == SYNTHETIC:
+        return "strong"
+    return entry_of(source).split
 
 
 def entry_of(name: str) -> Entry:
@@ -210,14 +212,17 @@ class OwnFile:
     minimum: float | None = None
     core: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse a threshold on nothing."""
+        if self.minimum is not None and self.value is None:
+            raise UsageError("--min needs --value COLUMN, the column it applies to")
+
 
 def open_file(own: OwnFile) -> Dataset:
     """Read and prepare a user's own file; nothing is kept."""
     if not own.path.is_file():
         what = "is a folder; give one file" if own.path.is_dir() else "there is no such file"
         raise DataError(f"{own.path}: {what}")
-    if own.minimum is not None and own.value is None:
-        raise UsageError("a minimum needs the column of values it applies to")
     named = {"user": own.user, "item": own.item, "value": own.value, "time": own.time}
     columns = {role: column for role, column in named.items() if column is not None}
     reader = SUFFIXES.get(own.path.suffix.lower(), "delimited")
@@ -226,3 +231,19 @@ def open_file(own: OwnFile) -> Dataset:
     filters = (Filter(users=own.core, items=own.core),) if own.core else ()
     recipe = Recipe(positive=positive, filters=filters)
     return prepare(interactions, recipe, own.path.stem, {"file": own.path.name, "columns": columns})
+
+
+Source = str | Path | OwnFile | Dataset
+"""A dataset by its name, as the user's own file, or in memory."""
+
+
+def open_source(source: Source, access: Access) -> Dataset:
+    """Return the dataset behind whatever stands for one."""
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, str):
+        return open_dataset(source, access)
+    own = source if isinstance(source, OwnFile) else OwnFile(source)
+    dataset = open_file(own)
+    access.announce(f"{own.path}: {dataset.shape_text}")
+    return dataset

@@ -15,7 +15,7 @@ from recbench.evaluate.metrics import MetricSpec
 from recbench.evaluate.ranking import Ranking, build_ranking
 from recbench.linalg.topk import Top
 from recbench.linalg.types import Counts, Progress, Vector, silent
-from recbench.models.scorers import Scorer
+from recbench.models.scorers import Query, Scorer
 from recbench.splits.types import Part
 
 Values = Mapping[str, Vector]
@@ -49,10 +49,10 @@ def rank(
 ) -> Iterator[Top]:
     """The best items of every user by each scorer, one deeper than asked to see a tie."""
     depth = min(depth, part.target.shape[1])
+    query = Query(part.history, part.train_rows, part.seen, depth + 1)
     for _, group in groupby(scorers, key=lambda scorer: id(scorer.base.shared)):
         sharing = list(group)
-        base = sharing[0].base
-        yield from base.tops(sharing, part.history, part.train_rows, part.seen, depth + 1, progress)
+        yield from sharing[0].base.tops(sharing, query, progress)
 
 
 def ranking_of(top: Top, part: Part, popularity: Counts, n_train_users: int) -> Ranking:

@@ -1,7 +1,8 @@
 """The plugin door for models: Model, and Family where models share work."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from scipy import sparse
 
@@ -13,31 +14,49 @@ from recbench.params import Described
 Fit = Scorer | RecbenchError
 """A fitted model, or why this one of a group could not be fitted."""
 
+M = TypeVar("M")
 
-class Family:
+
+class Family(ABC, Generic[M]):
     """Fits many models on one train matrix, doing the work they share once.
 
-    Models with equal `key` form a group and are fitted together. This default shares nothing.
+    Models with equal `key` form a group and are fitted together. M is what a family needs to know
+    of its models: a class, or a Protocol that several classes meet.
     """
 
-    def key(self, model: "Model") -> Hashable:
+    reserves: ClassVar[bool] = False
+    """Whether a fit asks `ctx.reserve` before anything that takes long, as a dry run may then."""
+
+    @abstractmethod
+    def key(self, model: M) -> Hashable:
         """Name the heavy step this model needs; equal keys are fitted in one go."""
+
+    @abstractmethod
+    def fit(self, models: Sequence[M], train: sparse.csr_array, ctx: Context) -> Sequence[Fit]:
+        """Fit a group of models of equal key; one Scorer each, in order.
+
+        What stops all of them is raised. What stops one is returned in its place.
+        """
+
+    def operations(self, models: Sequence[M], train: sparse.csr_array) -> float | None:
+        """Floating-point operations of fitting a group, nearly all in matrix products; None where
+        that cannot be told beforehand.
+        """
+        return None
+
+
+class Alone(Family["Model"]):
+    """Fits models that share nothing."""
+
+    def key(self, model: "Model") -> Hashable:
+        """Its text: every model is a group of its own."""
         return model.text
 
     def fit(
         self, models: Sequence["Model"], train: sparse.csr_array, ctx: Context
     ) -> Sequence[Fit]:
-        """Fit a group of models of equal key; one Scorer each, in order.
-
-        What stops all of them is raised. What stops one is returned in its place.
-        """
+        """Fit one after the other."""
         return [model.fit(train, ctx) for model in models]
-
-    def operations(self, models: Sequence["Model"], train: sparse.csr_array) -> float | None:
-        """Floating-point operations of fitting a group, nearly all in matrix products; None where
-        that cannot be told beforehand.
-        """
-        return None
 
 
 class Model(Described):
@@ -47,16 +66,21 @@ class Model(Described):
     arithmetic; it never sees held-out data, metrics or files.
     """
 
-    family: ClassVar[Family] = Family()
+    family: ClassVar[Family[Any]] = Alone()
     cite: ClassVar[str] = ""
     one_part: ClassVar[bool] = False
     """Whether a fit serves the part it was made for and no other."""
     stochastic: ClassVar[bool] = False
     """Whether the seed matters; a model without randomness is run once, whatever the seeds."""
-    reserves: ClassVar[bool] = False
-    """Whether a fit asks `ctx.reserve` before anything that takes long, as a dry run may then."""
     traced: ClassVar[bool] = False
     """Whether scorers have a `trace`: one mapping of names to numbers for each round of the fit."""
+    trained_users_only: ClassVar[bool] = False
+    """Whether a fitted model has no scores for users who were not in the train matrix."""
+
+    @property
+    def reserves(self) -> bool:
+        """Whether its family does; a model that is fitted alone may say so itself."""
+        return self.family.reserves
 
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Fit one model. Models of a sharing family inherit this and implement the family."""

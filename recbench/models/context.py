@@ -1,5 +1,6 @@
 """What a fit may ask of the world: a seed, memory, threads, how well it does on validation."""
 
+import hashlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from recbench.environment import free_memory, usable_cores
 from recbench.errors import Refused
 from recbench.linalg.types import Note, quiet
+from recbench.models.checkpoint import Checkpoint
 from recbench.models.scorers import Scorer
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ class Context:
 
     seed: int = 0
     threads: int = field(default_factory=usable_cores)
+    device: str = "cpu"
+    """Where models that can compute elsewhere do so, such as cuda:0; one for each slot."""
     dtype: npt.DTypeLike = np.float32
     memory: int | None = None
     """Bytes a fit may use; None is whatever is free."""
@@ -35,7 +39,21 @@ class Context:
     """Scores a half-trained model on held-out data, for early stopping; higher is better."""
     watch: Callable[[Scorer], Mapping[str, float]] | None = None
     """Where a trace is wanted: measures a half-trained model, to be noted and not acted upon."""
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    """By a model's text: after how many rounds validation stopped it, where it cannot be asked."""
+    checkpoint: Checkpoint | None = None
+    """Where a fit in rounds is saved, so that a killed one can go on."""
     progress: Note = quiet
+
+    def stream(self, role: str = "") -> np.random.Generator:
+        """Random numbers for one role, such as negatives: no role's depend on another's use.
+
+        Without a role they are those of the seed itself.
+        """
+        if not role:
+            return np.random.default_rng(self.seed)
+        digest = hashlib.sha256(role.encode()).digest()
+        return np.random.default_rng([self.seed, int.from_bytes(digest[:16], "little")])
 
     def reserve(self, needed: int, what: str, advice: str) -> None:
         """Refuse, in a sentence, a job that does not fit in memory."""

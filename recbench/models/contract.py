@@ -13,7 +13,7 @@ from scipy import sparse
 
 from recbench.models.base import Model
 from recbench.models.context import Context
-from recbench.models.scorers import Scorer
+from recbench.models.scorers import Query, Scorer
 from recbench.params import make, params_of
 from recbench.registry import MODELS, build
 
@@ -128,7 +128,7 @@ def _ranking(model: Model) -> None:
     """The ranking agrees with the scores, and never repeats what was seen."""
     train = example()
     scorer, rows = fit(model, train), np.arange(train.shape[0], dtype=np.int32)
-    (top,) = scorer.base.top(train, rows, train, 5, [scorer.scale])
+    (top,) = scorer.base.top(Query(train, rows, train, 5), [scorer.scale])
     block = np.where(train.toarray() > 0, -np.inf, scores(scorer, train))
     best = -np.sort(-block, axis=1)[:, :5]
     shown = np.where(

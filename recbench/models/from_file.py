@@ -13,7 +13,7 @@ from recbench.linalg.topk import Scales, Top
 from recbench.linalg.types import Floats, Indices, Integers, Progress, silent
 from recbench.models.base import Model
 from recbench.models.context import Context
-from recbench.models.scorers import Base, Scorer
+from recbench.models.scorers import Base, Query, Scorer
 from recbench.params import param
 from recbench.registry import MODELS
 
@@ -39,16 +39,9 @@ class Lists(Base):
         block[users, items] = self.scores.data
         return block
 
-    def top(
-        self,
-        history: sparse.csr_array,
-        rows: Indices,
-        seen: sparse.csr_array,
-        k: int,
-        scales: Scales = (None,),
-        progress: Progress = silent,
-    ) -> list[Top]:
+    def top(self, query: Query, scales: Scales = (None,), progress: Progress = silent) -> list[Top]:
         """The lists themselves, cut at k; only what is listed is recommended."""
+        seen, k = query.seen, query.k
         items = np.full((seen.shape[0], k), -1, dtype=np.int32)
         scores = np.full((seen.shape[0], k), -np.inf)
         for row in range(seen.shape[0]):

@@ -33,7 +33,7 @@ from recbench.linalg.topk import DensePanels
 from recbench.linalg.types import Floats
 from recbench.models.context import Context
 from recbench.models.popularity import Constant
-from recbench.models.scorers import Base, ItemItem, Scorer
+from recbench.models.scorers import Base, ItemItem, Query, Scorer
 from recbench.registry import MODELS, build
 
 FORMAT = 1
@@ -73,8 +73,8 @@ class Recommender:
 
     def _best(self, row: sparse.csr_array, k: int) -> list[tuple[Id, float]]:
         stranger = np.array([-1], dtype=np.int32)
-        count = min(k, len(self.items))
-        (top,) = self.scorer.base.top(row, stranger, row, count, [self.scorer.scale])
+        query = Query(row, stranger, row, min(k, len(self.items)))
+        (top,) = self.scorer.base.top(query, [self.scorer.scale])
         found = zip(top.items[0].tolist(), top.scores[0].tolist(), strict=True)
         return [(self.items[item].as_py(), score) for item, score in found if item >= 0]
 

@@ -19,6 +19,23 @@ from recbench.linalg.topk import Panels, Scale, Scales, Top
 from recbench.linalg.types import Floats, Indices, Progress, silent
 
 
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Whom to rank for: the k best items of each of some users."""
+
+    history: sparse.csr_array
+    """What each user has."""
+    rows: Indices
+    """Each user's row in the train matrix, -1 for users not trained on."""
+    seen: sparse.csr_array
+    """What must not be recommended to each user: the items stored here."""
+    k: int
+
+    def block(self, start: int, stop: int) -> tuple[sparse.csr_array, Indices]:
+        """The history and rows of some of the users."""
+        return self.history[start:stop], self.rows[start:stop]
+
+
 class Base(ABC):
     """Scores for blocks of users; the shared part of one or many Scorers."""
 
@@ -31,30 +48,23 @@ class Base(ABC):
         `rows` holds each user's row in the train matrix, -1 for users not trained on.
         """
 
-    def top(
-        self,
-        history: sparse.csr_array,
-        rows: Indices,
-        seen: sparse.csr_array,
-        k: int,
-        scales: Scales = (None,),
-        progress: Progress = silent,
-    ) -> list[Top]:
-        """Rank every item not stored in `seen`; the k best of each user, for each scale in turn.
+    def top(self, query: Query, scales: Scales = (None,), progress: Progress = silent) -> list[Top]:
+        """Rank every item that is not seen; the k best of each user, for each scale in turn.
 
         Higher scores come first and, among equal ones, lower items.
         """
+        items = query.seen.shape[1]
 
         def block(start: int, stop: int) -> Floats:
-            block = self.score(history[start:stop], rows[start:stop])
-            if np.shape(block) != (stop - start, seen.shape[1]):
+            block = self.score(*query.block(start, stop))
+            if np.shape(block) != (stop - start, items):
                 raise RecbenchError(
                     f"{type(self).__name__}.score gave a block of shape {np.shape(block)} instead "
-                    f"of {(stop - start, seen.shape[1])}; it must be users x items"
+                    f"of {(stop - start, items)}; it must be users x items"
                 )
             return np.asarray(block)
 
-        return topk.top_of_blocks(block, seen, k, scales, progress)
+        return topk.top_of_blocks(block, query.seen, query.k, scales, progress)
 
     @property
     def shared(self) -> object:
@@ -62,17 +72,10 @@ class Base(ABC):
         return self
 
     def tops(
-        self,
-        scorers: Sequence["Scorer"],
-        history: sparse.csr_array,
-        rows: Indices,
-        seen: sparse.csr_array,
-        k: int,
-        progress: Progress = silent,
+        self, scorers: Sequence["Scorer"], query: Query, progress: Progress = silent
     ) -> list[Top]:
         """Rank for several scorers, of which this base serves all."""
-        scales = [scorer.scale for scorer in scorers]
-        return self.top(history, rows, seen, k, scales, progress)
+        return self.top(query, [scorer.scale for scorer in scorers], progress)
 
 
 class ItemItem(Base):
@@ -89,17 +92,11 @@ class ItemItem(Base):
         """Multiply the histories with the weights."""
         return topk.product(history, self.weights)
 
-    def top(
-        self,
-        history: sparse.csr_array,
-        rows: Indices,
-        seen: sparse.csr_array,
-        k: int,
-        scales: Scales = (None,),
-        progress: Progress = silent,
-    ) -> list[Top]:
+    def top(self, query: Query, scales: Scales = (None,), progress: Progress = silent) -> list[Top]:
         """Multiply and rank in one pass over the weights; no block of users x items is made."""
-        return topk.top_of_product(history, self.weights, seen, k, scales, progress)
+        return topk.top_of_product(
+            query.history, self.weights, query.seen, query.k, scales, progress
+        )
 
 
 class Factors(Base):
@@ -123,21 +120,15 @@ class Factors(Base):
         block = self._left(history, rows) @ self.items.T
         return block if self.bias is None else block + self.bias
 
-    def top(
-        self,
-        history: sparse.csr_array,
-        rows: Indices,
-        seen: sparse.csr_array,
-        k: int,
-        scales: Scales = (None,),
-        progress: Progress = silent,
-    ) -> list[Top]:
+    def top(self, query: Query, scales: Scales = (None,), progress: Progress = silent) -> list[Top]:
         """Multiply and rank in blocks that stay in the cache."""
 
         def left(start: int, stop: int) -> Floats:
-            return self._left(history[start:stop], rows[start:stop])
+            return self._left(*query.block(start, stop))
 
-        return topk.top_of_factors(left, self.items, self.bias, seen, k, scales, progress)
+        return topk.top_of_factors(
+            left, self.items, self.bias, query.seen, query.k, scales, progress
+        )
 
     def _left(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """The factors of some users."""
@@ -160,6 +151,10 @@ class Scorer:
     scale: Scale = None
     facts: Mapping[str, float] = field(default_factory=dict, kw_only=True)
     """What a reader of results should know of the fit, such as the rank that was found."""
+    trace: Sequence[Mapping[str, float]] = field(default=(), kw_only=True)
+    """For each round of the fit: its number, the seconds so far, and what was measured."""
+    rounds: int = field(default=0, kw_only=True)
+    """After how many rounds it was handed out, where it was made in rounds."""
 
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""

@@ -2,24 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
-from recbench.campaign.folder import Campaign
-from recbench.campaign.plan import Plan
+from recbench.campaign.request import Request
 from recbench.campaign.row import Row
-from recbench.campaign.runner import Runner
-from recbench.campaign.search.grammar import models_from, split_from
-from recbench.campaign.worker import Worker
 from recbench.data.dataset import Dataset
 from recbench.errors import counted
-from recbench.evaluate.metrics import parse_metric
-from recbench.models.context import Context
 from recbench.params import params_of
 from recbench.published.rows import Published
-from recbench.registry import MODELS
+from recbench.registry import MODELS, build
 
 SAME = 1e-6
 """How far a value may move from the recorded one where a row sets no tolerance of its own."""
@@ -107,23 +101,24 @@ def why_not(row: Published) -> str:
 
 
 def run_known(
-    rows: Sequence[Published], dataset: Dataset, split: str, *, folder: Path, context: Context
+    rows: Sequence[Published], dataset: Dataset, split: str, *, folder: Path, how: Request
 ) -> Iterator[tuple[Published, Finding]]:
-    """Run rows by the parameters that are known to give them, or find them among results."""
-    metrics = [parse_metric(name) for name in dict.fromkeys(row.metric for row in rows)]
-    models = {row: models_from([row.text])[0] for row in rows}
-    plan = Plan(
-        dataset=dataset,
-        rule=split_from(split),
-        models=list({model.text: model for model in models.values()}.values()),
-        metrics=metrics,
-        select=metrics[0].text,
+    """Run rows by the parameters that are known to give them, or find them among results.
+
+    `how` says with how many threads, and whom to tell of progress.
+    """
+    request = replace(
+        how,
+        data=dataset,
+        split=split,
+        models=[row.text for row in rows],
+        metrics=list(dict.fromkeys(row.metric for row in rows)),
         parts=tuple(sorted({row.part for row in rows}, reverse=True)),
+        output=folder / campaign_name(dataset.name, split),
     )
-    runner = Runner(Worker(plan, context), Campaign(folder / campaign_name(dataset.name, split)))
-    found = {(row.text, row.part): row for row in runner.run()}
+    found = {(row.text, row.part): row for row in request.run().rows}
     for row in rows:
-        yield row, finding(row, found.get((models[row].text, row.part)))
+        yield row, finding(row, found.get((build(row.text, MODELS).text, row.part)))
 
 
 def campaign_name(dataset: str, split: str) -> str:

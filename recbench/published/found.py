@@ -12,19 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import recbench
-from recbench.campaign.folder import Campaign, now
-from recbench.campaign.plan import Plan
+from recbench.campaign.folder import now
+from recbench.campaign.request import Finished, Request
 from recbench.campaign.row import Row
-from recbench.campaign.runner import Runner
-from recbench.campaign.search.grammar import models_from, split_from
 from recbench.campaign.selection import selected
-from recbench.campaign.worker import Worker
 from recbench.data.dataset import Dataset
 from recbench.environment import source
 from recbench.errors import DataError
-from recbench.evaluate.metrics import parse_metric
 from recbench.files import atomic_path
-from recbench.models.context import Context
 from recbench.params import format_value, params_of
 from recbench.published.check import Finding, campaign_name, finding
 from recbench.published.rows import Published
@@ -150,20 +145,19 @@ def grid_of(model: str) -> tuple[str, ...]:
 
 def search_unknown(
     rows: Sequence[Published], dataset: Dataset, split: str,
-    *, folder: Path, context: Context, found: Path,
+    *, folder: Path, how: Request, found: Path,
 ) -> Iterator[tuple[Published, Finding]]:  # fmt: skip
     """Tune the models of rows on validation, test what is best, and record it."""
     able = [row for row in rows if searchable(row.our_model)]
     yield from ((row, Finding(row, "no grid to search")) for row in rows if row not in able)
     if not able:
         return
-    plan = _plan(able, dataset, split)
-    campaign = Campaign(folder / campaign_name(dataset.name, split))
-    results = Runner(Worker(plan, context), campaign).run()
+    output = folder / campaign_name(dataset.name, split)
+    finished = _tuning(able, replace(how, data=dataset, split=split, output=output)).run()
     recorded = []
     for row in able:
-        mine = [result for result in results if result.model == row.our_model]
-        best = selected(mine, plan.select)
+        mine = [result for result in finished.rows if result.model == row.our_model]
+        best = selected(mine, finished.plan.select)
         parts = {result.part: result for result in mine if result.trial in best}
         if row.part not in parts or parts[row.part].status != "ok":
             reasons = [result.reason for result in mine if result.reason]
@@ -171,32 +165,35 @@ def search_unknown(
             continue
         known = replace(row, parameters=_parameters(parts[row.part]))
         tried = sum(result.part == "valid" for result in mine)
-        recorded.append(_record(known, parts, plan, tried, campaign))
+        recorded.append(_record(known, parts, finished, tried))
         yield row, finding(known, parts[row.part])
     write_found(found, recorded)
 
 
-def _plan(rows: Sequence[Published], dataset: Dataset, split: str) -> Plan:
-    names = dict.fromkeys(row.our_model for row in rows)
-    models = [model for name in names for model in models_from([name], (), grid_of(name))]
-    metrics = [parse_metric(name) for name in dict.fromkeys(row.metric for row in rows)]
-    select = next((m.text for m in metrics if m.text.startswith("ndcg")), metrics[0].text)
-    return Plan(dataset, split_from(split), models, metrics, select)
+def _tuning(rows: Sequence[Published], how: Request) -> Request:
+    """The grid of every model that rows are about, chosen from by an NDCG if there is one."""
+    names = list(dict.fromkeys(row.our_model for row in rows))
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    return replace(
+        how,
+        models=names,
+        grids=[f"{name}.{grid}" for name in names for grid in grid_of(name)],
+        metrics=metrics,
+        select=next((metric for metric in metrics if metric.startswith("ndcg")), None),
+    )
 
 
 def _parameters(row: Row) -> str:
     return " ".join(f"{k}={format_value(v)}" for k, v in row.parameters.items() if v is not None)
 
 
-def _record(
-    row: Published, parts: Mapping[str, Row], plan: Plan, tried: int, campaign: Campaign
-) -> Found:
-    result, select = parts[row.part], plan.select
+def _record(row: Published, parts: Mapping[str, Row], finished: Finished, tried: int) -> Found:
+    result, select = parts[row.part], finished.plan.select
     key: dict[str, Any] = {name: getattr(row, name) for name in KEY}
     return Found(
         **key, value=row.value, parameters=row.parameters, ours=result.metrics[row.metric],
         select=select, validation=parts["valid"].metrics[select], tried=tried,
-        grid=" ".join(grid_of(row.our_model)), campaign=str(campaign.folder), trial=result.trial,
-        fingerprint=plan.dataset.fingerprint, recbench=recbench.__version__,
+        grid=" ".join(grid_of(row.our_model)), campaign=str(finished.campaign.folder),
+        trial=result.trial, fingerprint=result.fingerprint, recbench=recbench.__version__,
         commit=str(source()["commit"] or ""), found=now(),
     )  # fmt: skip

@@ -33,6 +33,13 @@ class SplitRule(Described, ABC):
     cite: ClassVar[str] = ""
     ordered: ClassVar[bool] = False
     """Whether the order of a dataset's rows, or their times, decide who gets what."""
+    metrics: ClassVar[tuple[str, ...]] = ("ndcg@20", "recall@20")
+    """What papers report for such splits: measured unless told otherwise; the first selects."""
+
+    @property
+    def refits(self) -> bool:
+        """Whether the chosen model is fitted again on `Split.full`, validation included."""
+        return False
 
     @abstractmethod
     def apply(self, data: Dataset) -> Split:

@@ -30,6 +30,11 @@ class Given(SplitRule):
     )
     seed: int = legacy_seed(0)
 
+    @property
+    def refits(self) -> bool:
+        """As the parameter says."""
+        return self.refit
+
     def apply(self, data: Dataset) -> Split:
         """Read the parts off the dataset. All items of the files are columns."""
         _check_parts(data)
@@ -54,7 +59,7 @@ class Given(SplitRule):
             train=train,
             valid=valid,
             test=test,
-            full=full,
+            full=full if self.refit else None,
             items=np.arange(data.n_items, dtype=np.int32),
             notes=notes,
         )

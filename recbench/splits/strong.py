@@ -28,6 +28,7 @@ class Strong(SplitRule):
 
     cite: ClassVar[str] = "Liang, Krishnan, Hoffman and Jebara, WWW 2018"
     ordered: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = ("ndcg@100", "recall-capped@20", "recall-capped@50")
 
     heldout: int = param(
         0, low=0, help="users held out for validation, and again for test; 0: a tenth, up to 10000"
@@ -60,7 +61,6 @@ class Strong(SplitRule):
             train=train,
             valid=valid,
             test=test,
-            full=train,
             items=items,
             users=train_users,
             notes=notes,

@@ -49,18 +49,18 @@ class Part:
 class Split:
     """One division of a dataset.
 
-    Models are fitted on `train` and chosen on `valid`. The chosen one is fitted on `full` and
-    scored on `test`; `full` is `train` itself unless the split returns the validation part to
-    training, as splits with given train and test files do.
+    Models are fitted on `train` and chosen on `valid`. The chosen one is scored on `test`; rules
+    that refit, as that for given train and test files does, have it fitted on `full` before.
     """
 
     text: str
     train: sparse.csr_array
     valid: Part
     test: Part
-    full: sparse.csr_array
     items: Indices
     """The item of the dataset that each column stands for."""
+    full: sparse.csr_array | None = None
+    """`train` and what validation took from it, where the rule refits; else None."""
     users: Indices | None = None
     """The user of the dataset that each row of `train` and `full` stands for; None: row u is u."""
     notes: Mapping[str, int] = field(default_factory=dict)
@@ -68,4 +68,6 @@ class Split:
 
     def stage(self, part: str) -> tuple[sparse.csr_array, Part]:
         """Return what to fit on and what to score on for 'valid' or 'test'."""
-        return (self.train, self.valid) if part == "valid" else (self.full, self.test)
+        if part == "valid":
+            return self.train, self.valid
+        return self.train if self.full is None else self.full, self.test

@@ -57,7 +57,6 @@ class UserRatio(SplitRule):
             train=train,
             valid=valid,
             test=test,
-            full=train,
             items=np.arange(data.n_items, dtype=np.int32),
             notes=notes,
         )

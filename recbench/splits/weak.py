@@ -61,7 +61,6 @@ class Weak(SplitRule):
             train=train,
             valid=valid,
             test=test,
-            full=train,
             items=items.astype(np.int32),
             notes=notes,
         )

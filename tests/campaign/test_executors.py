@@ -10,7 +10,7 @@ from recbench.campaign.executors import Dask, InProcess, Parcel, Processes, work
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
 from recbench.campaign.runner import Runner
-from recbench.campaign.worker import Worker
+from recbench.campaign.worker import Job, Worker
 from recbench.errors import UsageError
 from recbench.evaluate.metrics import parse_metric
 from recbench.models.linear import lae
@@ -22,6 +22,28 @@ GRID = (*(lae.Ease(l2=value) for value in (0.1, 1.0, 10.0, 100.0)), lae.Edlae())
 DEADLY = toys.FAILING.replace("raise ZeroDivisionError", "import os; os._exit(9)  #").replace(
     "fragile", "deadly"
 )
+
+PLACED = """
+from dataclasses import dataclass, replace
+
+from recbench.models.base import Model
+from recbench.models.popularity import Popularity
+from recbench.params import param
+from recbench.registry import MODELS
+
+
+@MODELS.register("placed")
+@dataclass(frozen=True)
+class Placed(Model):
+    \"\"\"Tells where it was fitted.\"\"\"
+
+    x: int = param(0, help="nothing")
+
+    def fit(self, train, ctx):
+        for step in (1, 2, 3):
+            ctx.progress("steps", step, 3)
+        return replace(Popularity().fit(train, ctx), facts={"device": float(ctx.device)})
+"""
 
 
 def worker(*models) -> Worker:
@@ -53,12 +75,28 @@ def test_a_process_that_dies_takes_no_other_trial_with_it(tmp_path):
     assert {rows[text].status for text in ("deadly[x=0]", "deadly[x=4]", lae.Ease().text)} == {"ok"}
 
 
+def test_processes_tell_how_far_they_are_and_each_has_a_device(tmp_path):
+    path = tmp_path / "placed.py"
+    path.write_text(PLACED)
+    load_plugin(path)
+    placed, told = MODELS.get("placed"), []
+    made = worker(*(placed(x=x) for x in range(6)))
+    made.devices = ("7", "8")
+    made.context.progress = lambda *note: told.append(note)
+    rows = Runner(made, Campaign(tmp_path / "r"), Processes(Parcel.of(made, [path]), 2)).run()
+    devices = {row.facts["device"] for row in rows if row.part == "valid"}
+    assert devices <= {7.0, 8.0}
+    steps = [note for note in told if note[0].startswith("steps [")]
+    assert {note[0] for note in steps} <= {"steps [1]", "steps [2]"}
+    assert ("steps [1]", 3, 3) in steps or ("steps [2]", 3, 3) in steps
+
+
 def test_a_parcel_is_opened_once():
     made = worker(lae.Ease())
     parcel = Parcel.of(made)
     first = parcel.open()
     assert parcel.open() is first
-    (valid, test) = work_on(parcel, pickle.dumps(made.plan.trials), "valid", {})
+    (valid, test) = work_on(parcel, pickle.dumps(Job(made.plan.trials, "valid")))
     assert (valid.row.part, test.row.part, test.unseen) == ("valid", "test", True)
 
 
@@ -82,7 +120,7 @@ def test_two_runs_on_one_folder_share_the_work(tmp_path):
     thread.start()
     while len(campaign.rows()) < len(GRID) - 1:
         time.sleep(0.02)
-    for outcome in made.work(task.trials, "valid", {})[:1]:
+    for outcome in made.work(Job(task.trials, "valid"))[:1]:
         campaign.record(outcome.row, outcome.values)
     held.release()
     thread.join(timeout=30)

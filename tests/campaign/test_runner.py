@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +10,17 @@ from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
 from recbench.campaign.runner import Runner
 from recbench.campaign.worker import Worker
+from recbench.data.interactions import PARTS
 from recbench.errors import UsageError
 from recbench.evaluate.metrics import parse_metric
+from recbench.models.base import Model
 from recbench.models.context import Context
+from recbench.models.factors import als
 from recbench.models.linear import lae
 from recbench.models.popularity import Popularity
 from recbench.registry import MODELS, load_plugin
+from recbench.splits.given import Given
 from recbench.splits.strong import Strong
-from recbench.splits.types import Part
 from recbench.splits.weak import Weak
 
 METRICS = [parse_metric("ndcg@10"), parse_metric("recall@5")]
@@ -245,7 +248,7 @@ def test_a_model_without_randomness_is_run_once_for_all_seeds():
 
 
 def test_selecting_by_a_metric_that_is_not_computed_is_refused():
-    with pytest.raises(UsageError, match="--select hit@1"):
+    with pytest.raises(UsageError, match="'hit@1' cannot select"):
         plan(GRID[0], select="hit@1")
 
 
@@ -254,18 +257,55 @@ def test_selecting_by_a_metric_that_only_describes_is_refused():
         plan(GRID[0], metrics=[*METRICS, parse_metric("gini@5")], select="gini@5")
 
 
-def test_a_split_that_returns_validation_to_training_refits(tmp_path):
-    made = runner(tmp_path, *GRID)
-    real = made.plan.rule.apply(made.plan.dataset)
-    more = real.train.copy()
-    more.data[:] = 1.0
-    more = more[: more.shape[0] - 20]
-    made.worker.__dict__["split"] = replace(real, full=more)
-    fits = []
-    measure = made.worker._fit
-    made.worker._fit = lambda trials, part: (
-        fits.append((len(trials), part)) or measure(trials, part)
-    )
-    made.run()
-    assert fits.count((1, "test")) == 1
-    assert isinstance(made.worker.split.test, Part)
+def given_parts(**settings) -> dict:
+    """A plan on data that came as train and test: the chosen model is fitted on all of train."""
+    data = toys.two_tastes()
+    part = np.where(np.arange(len(data)) % 5 == 0, PARTS.index("test"), PARTS.index("train"))
+    data = replace(data, part=part.astype(np.int8))
+    return {"dataset": data, "rule": Given(**settings), "metrics": METRICS, "select": "ndcg@10"}
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_a_split_that_returns_validation_to_training_refits(tmp_path, refit):
+    worker = Worker(Plan(models=GRID, **given_parts(refit=refit)))
+    jobs, work = [], worker.work
+    worker.work = lambda job: jobs.append((job.part, len(job.trials))) or work(job)
+    rows = Runner(worker, Campaign(tmp_path)).run()
+    assert jobs.count(("test", 1)) == refit
+    assert sum(row.part == "test" for row in rows) == 1
+
+
+def test_a_refit_makes_the_rounds_that_validation_chose(tmp_path):
+    asked = []
+
+    def rounds(**settings) -> dict[str, int]:
+        model = als.Ials.of(factors=8, l2=1e-4, iterations=40, tol=0.0, **settings)
+        made = Runner(Worker(Plan(models=[model], **given_parts())), Campaign(tmp_path))
+        made.worker.context.progress = lambda *note: asked.append(note)
+        return {row.part: row for row in made.run()}
+
+    chosen = rounds(patience=2)
+    assert 0 < chosen["valid"].rounds < 38
+    assert chosen["test"].rounds == chosen["valid"].rounds
+    assert chosen["test"].facts["sweeps"] == chosen["valid"].facts["sweeps"]
+    assert chosen["valid"].validation_seconds > 0.0
+    assert chosen["test"].validation_seconds == 0.0  # it trains on what it would be asked of
+    plain = rounds()
+    assert (plain["valid"].rounds, plain["test"].rounds) == (40, 40)
+
+
+def test_a_model_without_strangers_is_refused_before_its_fit(tmp_path):
+    @dataclass(frozen=True)
+    class Known(Model):
+        name, trained_users_only = "known", True
+
+        def fit(self, train, ctx):
+            assert train.shape[0] == toys.two_tastes().n_users, "fitted"
+            return Popularity().fit(train, ctx)
+
+    strong = {row.text: row for row in runner(tmp_path / "s", Known(), Popularity()).run()}
+    assert strong["known"].status == "skipped"
+    assert "12 of the users to rank in validation are not in train" in strong["known"].reason
+    assert strong["popularity"].status == "ok"
+    weak = runner(tmp_path / "w", Known(), rule=Weak()).run()
+    assert [row.status for row in weak] == ["ok", "ok"]

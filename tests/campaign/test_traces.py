@@ -18,7 +18,7 @@ from recbench.campaign.worker import Worker
 from recbench.errors import DataError
 from recbench.evaluate.metrics import parse_metric
 from recbench.models.context import Context
-from recbench.models.factors.objectives import Ials, Rg2
+from recbench.models.factors.als import Ials, Rg2
 from recbench.models.popularity import Popularity
 from recbench.report.html import convergence
 from recbench.report.html.convergence import section
@@ -26,7 +26,7 @@ from recbench.report.html.page import page
 from recbench.splits.strong import Strong
 
 METRICS = [parse_metric("ndcg@10"), parse_metric("recall@5")]
-FEW = Ials(factors=3, iterations=4, tol=0.0)
+FEW = Ials.of(factors=3, iterations=4, tol=0.0)
 
 
 def runner(folder, *models, trace=True, **changes) -> Runner:
@@ -50,7 +50,7 @@ def test_every_round_of_a_fit_is_kept_with_every_metric(tmp_path):
 
 def test_all_but_the_clock_repeats(tmp_path):
     def written(folder):
-        runner(folder, FEW, Rg2(factors=3)).run()
+        runner(folder, FEW, Rg2.of(factors=3)).run()
         lines = [list(csv.reader(path.read_text().splitlines())) for path in files(folder)]
         return [[[*line[:1], *line[2:]] for line in some] for some in lines]
 
@@ -89,7 +89,7 @@ def test_early_stopping_and_a_trace_share_one_measurement(tmp_path, monkeypatch)
     times = []
     real = work.evaluate
     monkeypatch.setattr(work, "evaluate", lambda *a, **k: times.append(a[1]) or real(*a, **k))
-    runner(tmp_path, Ials(factors=3, iterations=4, tol=0.0, patience=9)).run()
+    runner(tmp_path, Ials.of(factors=3, iterations=4, tol=0.0, patience=9)).run()
     (path,) = files(tmp_path)
     rounds = traces.read(path)
     assert len(times) == len(rounds) + 2  # and the final one on validation, and on test

@@ -132,6 +132,8 @@ def test_completion_scripts_are_printed(recbench, shell):
         ("recbench fetch gowalla-s", {"gowalla-snap", "gowalla-strong"}),
         ("recbench run -k ndcg", {"ndcg", "ndcg-ngcf"}),
         ("recbench sh", {"show"}),
+        ("recbench run -m als[loss=rg2-", {"als[loss=rg2-matrix", "als[loss=rg2-ssm"}),
+        ("recbench run -m als[loss=rg2[al", {"als[loss=rg2[alpha="}),
     ],
 )
 def test_names_are_completed(words, expected, folder):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import toys
+from recbench.campaign.row import SCHEMA
 
 
 @pytest.fixture
@@ -73,11 +74,11 @@ def test_a_half_written_line_is_left_out_and_told(recbench, ran):
 def test_results_of_a_newer_version_are_one_sentence(recbench, ran, command):
     words = [command, "ease", "popularity"][: 3 if command == "compare" else 1]
     manifest = ran / "manifest.json"
-    manifest.write_text(json.dumps({"schema": 2, "runs": []}))
+    manifest.write_text(json.dumps({"schema": SCHEMA + 1, "runs": []}))
     one_sentence(recbench(*words), 3, "manifest.json was written by a newer recbench")
     manifest.unlink()
     with (ran / "trials.jsonl").open("a") as log:
-        log.write(json.dumps({"schema": 2, "trial": "x"}) + "\n")
+        log.write(json.dumps({"schema": SCHEMA + 1, "trial": "x"}) + "\n")
     one_sentence(recbench(*words), 3, "upgrade recbench to read it")
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused
-from recbench.models.scorers import Base, Factors, ItemItem, Scorer
+from recbench.models.scorers import Base, Factors, ItemItem, Query, Scorer
 
 
 class Plain(Base):
@@ -44,7 +44,8 @@ def test_item_item_ranks_its_scores_bit_for_bit(world, dtype):
     weights = rng.standard_normal((23, 23)).astype(dtype)
     base = ItemItem(weights)
     scales = [None, rng.standard_normal(23), np.zeros(23)]
-    same(base.top(history, rows, seen, 5, scales), slow(base).top(history, rows, seen, 5, scales))
+    query = Query(history, rows, seen, 5)
+    same(base.top(query, scales), slow(base).top(query, scales))
     np.testing.assert_allclose(base.score(history, rows), history @ weights, rtol=1e-5, atol=1e-6)
     assert base.score(history, rows).dtype == dtype
 
@@ -61,13 +62,13 @@ def test_item_item_takes_any_matrix_that_has_panels(world):
 
     one, other = ItemItem(Panels()), ItemItem(weights)
     assert one.n_items == other.n_items == 23
-    same(one.top(history, rows, seen, 5), other.top(history, rows, seen, 5))
+    same(one.top(Query(history, rows, seen, 5)), other.top(Query(history, rows, seen, 5)))
 
 
 def test_users_without_a_history_get_the_first_items(world):
     _, _, rows, _ = world
     nothing = sparse.csr_array((50, 23), dtype=np.float32)
-    [top] = ItemItem(np.eye(23)).top(nothing, rows, nothing, 3)
+    [top] = ItemItem(np.eye(23)).top(Query(nothing, rows, nothing, 3))
     assert top.items.tolist() == [[0, 1, 2]] * 50
 
 
@@ -82,7 +83,8 @@ def test_factors_rank_their_scores(world, with_bias):
     rows = rows[::-1] + np.int32(7)
     expected = users[rows] @ items.T + (0 if bias is None else bias)
     np.testing.assert_array_equal(base.score(history, rows), expected)
-    same(base.top(history, rows, seen, 4, scales), slow(base).top(history, rows, seen, 4, scales))
+    query = Query(history, rows, seen, 4)
+    same(base.top(query, scales), slow(base).top(query, scales))
     assert base.n_items == 23
 
 
@@ -91,7 +93,10 @@ def test_factors_may_be_folded_in_from_histories(world):
     items = rng.standard_normal((23, 4)).astype(np.float32)
     folded = Factors(lambda history, rows: history @ items, items)
     given = Factors(history @ items, items)
-    same(folded.top(history, np.full(50, -1), seen, 4), given.top(history, rows, seen, 4))
+    same(
+        folded.top(Query(history, np.full(50, -1), seen, 4)),
+        given.top(Query(history, rows, seen, 4)),
+    )
 
 
 def test_factors_of_train_users_say_nothing_of_strangers(world):
@@ -99,7 +104,7 @@ def test_factors_of_train_users_say_nothing_of_strangers(world):
     base = Factors(rng.standard_normal((50, 2)), rng.standard_normal((23, 2)))
     rows[[4, 6]] = -1
     with pytest.raises(Refused, match="2 of the users were not trained on"):
-        base.top(history, rows, seen, 3)
+        base.top(Query(history, rows, seen, 3))
     with pytest.raises(Refused, match="holds out interactions"):
         base.score(history, rows)
 
@@ -113,7 +118,7 @@ def test_a_plugin_needs_score_alone_and_is_given_matching_rows(world, monkeypatc
         given.append((histories.toarray(), of_rows.tolist()))
         return np.add.outer(of_rows, np.arange(23))
 
-    [top] = Plain(score).top(history, rows, seen, 23)
+    [top] = Plain(score).top(Query(history, rows, seen, 23))
     assert [len(block) for block, _ in given] == [7] * 7 + [1]
     np.testing.assert_array_equal(np.concatenate([block for block, _ in given]), history.toarray())
     assert [row for _, of_rows in given for row in of_rows] == rows.tolist()
@@ -126,11 +131,12 @@ def test_a_plugin_needs_score_alone_and_is_given_matching_rows(world, monkeypatc
 
 def test_a_block_of_another_shape_names_the_model(world):
     _, history, rows, seen = world
+    query = Query(history, rows, seen, 3)
     for shape in [(50, 22), (49, 23), (50,)]:
         with pytest.raises(
             RecbenchError, match=r"Plain\.score gave a block of shape .* of \(50, 23\)"
         ):
-            Plain(lambda history, rows, shape=shape: np.ones(shape)).top(history, rows, seen, 3)
+            Plain(lambda history, rows, shape=shape: np.ones(shape)).top(query)
 
 
 def test_no_users_is_no_error():
@@ -140,7 +146,7 @@ def test_no_users_is_no_error():
         Factors(np.ones((1, 2)), np.ones((4, 2))),
         slow(ItemItem(np.eye(4))),
     ):
-        [top] = base.top(nobody, none, nobody, 3)
+        [top] = base.top(Query(nobody, none, nobody, 3))
         assert top.items.shape == top.scores.shape == (0, 3)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 import toys
-from recbench.models.context import Context
+from recbench.campaign.request import Request
 from recbench.published import rows as published
 from recbench.published.check import check, finding, judge, regressions, run_known, why_not
 from recbench.published.rows import Published
@@ -20,7 +20,7 @@ ROW = Published(
 
 
 def run(tmp_path, *rows: Published):
-    known = partial(run_known, folder=tmp_path, context=Context())
+    known = partial(run_known, folder=tmp_path, how=Request())
     return check(rows, lambda name: toys.two_tastes() if name == "toy" else None, known)
 
 

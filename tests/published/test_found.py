@@ -7,9 +7,9 @@ import pytest
 
 import toys
 from recbench.campaign.folder import Campaign
+from recbench.campaign.request import Request
 from recbench.campaign.search.grammar import models_from
 from recbench.errors import DataError
-from recbench.models.context import Context
 from recbench.published import found as tuning
 from recbench.published.check import check, run_known
 from recbench.published.found import GRIDS, grid_of, read_found, search_unknown, with_found
@@ -36,7 +36,7 @@ def small(monkeypatch):
 
 
 def run(folder, *rows, unknown=True):
-    kept = {"folder": folder / "runs", "context": Context()}
+    kept = {"folder": folder / "runs", "how": Request()}
     search = partial(search_unknown, found=folder / "found.csv", **kept) if unknown else None
     known = partial(run_known, **kept)
     rows = with_found(rows, read_found(folder / "found.csv"))

@@ -81,7 +81,7 @@ def train_users(split: Split) -> np.ndarray:
 def check_split(split: Split, data: Dataset) -> None:
     """What every rule must keep, whatever it divides by."""
     everything = set(zip(data.user.tolist(), data.item.tolist(), strict=True))
-    for matrix in (split.train, split.full):
+    for matrix in (split.train, split.stage("test")[0]):
         _check_matrix(matrix, len(split.items))
         assert pairs_of(matrix, train_users(split), split.items) <= everything
     for part in parts_of(split):
@@ -122,7 +122,7 @@ def same_split(one: Split, other: Split) -> bool:
 
 
 def _content(split: Split) -> list[Any]:
-    matrices = [split.train, split.full]
+    matrices = [split.train, split.stage("test")[0]]
     lists: list[Any] = [split.items.tolist(), train_users(split).tolist(), dict(split.notes)]
     for part in parts_of(split):
         matrices += [part.history, part.target, part.seen]

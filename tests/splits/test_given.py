@@ -45,7 +45,7 @@ def test_the_files_are_used_as_they_are(raw, seed, valid, refit):
     if valid:
         assert tuned_on == rows(data, VALID)
     assert pairs_of(split.test.target, split.test.users, split.items) == rows(data, TEST)
-    full = pairs_of(split.full, everybody, split.items)
+    full = pairs_of(split.stage("test")[0], everybody, split.items)
     assert full == (train | tuned_on if refit else train)
     assert split.items.tolist() == list(range(data.n_items))
 

@@ -7,6 +7,8 @@ import pytest
 from split_toys import dataset_of, random_raw
 
 from recbench.splits.given import Given
+from recbench.splits.strong import Strong
+from recbench.splits.user_ratio import UserRatio
 from recbench.splits.weak import Weak
 
 
@@ -39,3 +41,8 @@ def test_the_test_stage_fits_on_full_and_validation_on_train():
     assert split.full is not split.train
     assert split.stage("valid") == (split.train, split.valid)
     assert split.stage("test") == (split.full, split.test)
+
+
+def test_a_rule_says_whether_it_refits():
+    assert Given().refits
+    assert not any(rule.refits for rule in (Given(refit=False), Strong(), Weak(), UserRatio()))

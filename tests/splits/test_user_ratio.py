@@ -101,7 +101,7 @@ def test_all_items_are_columns_and_every_row_is_somewhere(raw):
     split = UserRatio().apply(data)
     assert split.items.tolist() == list(range(data.n_items))
     assert split.train.nnz + sum(part.target.nnz for part in parts_of(split)) == len(data)
-    assert split.full is split.train
+    assert split.full is None
 
 
 def test_test_hides_train_and_validation():

@@ -54,7 +54,7 @@ def test_validation_hides_train_and_test_hides_validation_too(raw):
     train = split.train.toarray()
     valid = np.zeros_like(train)
     valid[split.valid.users] = split.valid.target.toarray()
-    assert split.full is split.train
+    assert split.full is None
     assert split.valid.hidden is None
     assert np.array_equal(split.valid.history.toarray(), train[split.valid.users])
     assert np.array_equal(split.test.history.toarray(), train[split.test.users])

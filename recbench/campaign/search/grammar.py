@@ -9,7 +9,8 @@ With `--search` the first form is every number between the ends, on the paramete
 `l2=10:1000:log` likewise in the logarithm, and the others are values to choose from.
 
 A name may be narrowed to one model (`deql-l2.b=…`); otherwise it applies to every model asked
-for that has the parameter, and must apply to at least one.
+for that has the parameter, and must apply to at least one. What a model holds is reached by a dot:
+`loss.alpha0=0.1:1`.
 """
 
 import itertools
@@ -20,8 +21,8 @@ from typing import Any, TypeVar
 
 from recbench.campaign.search.space import MOST, Choice, Dimension, Space, Span, published, tidy
 from recbench.errors import UsageError, unknown
-from recbench.params import Param, Value, make, params_of
-from recbench.registry import MODELS, SPLITS, build, pair_of, parse_described
+from recbench.params import Param, Value, make, pair_of, params_within, split_commas
+from recbench.registry import MODELS, SPLITS, build, parse_described
 from recbench.splits.base import SplitRule
 
 T = TypeVar("T")
@@ -67,14 +68,16 @@ def spaces_from(
     for text in grids:
         _spread(asked, dimensions, *pair_of(text, "--grid"), dimension)
     return [
-        Space(cls, fixed, _published(cls, {*fixed}) | given)
+        Space(cls, fixed, _published(cls, {**fixed, **_settled(given)}, {*fixed}) | given)
         for (cls, fixed), given in zip(asked, dimensions, strict=True)
     ]
 
 
-def _published(cls: type[Any], fixed: set[str]) -> dict[str, Dimension]:
+def _published(
+    cls: type[Any], settings: Mapping[str, object], fixed: set[str]
+) -> dict[str, Dimension]:
     taken = {name.replace("_", "-") for name in fixed}
-    return {name: values for name, values in published(cls).items() if name not in taken}
+    return {name: values for name, values in published(cls, settings).items() if name not in taken}
 
 
 def _spread(
@@ -85,19 +88,31 @@ def _spread(
     read: Callable[[str, Param], T],
 ) -> None:
     """Give the values of one parameter to each model that has it."""
-    only, dot, name = key.rpartition(".")
     names = {getattr(cls, "name", "") for cls, _ in asked}
-    if dot and only not in names:
-        raise unknown("model in this run", only, names)
-    name, found = name.replace("_", "-"), False
-    for (cls, _), space in zip(asked, spaces, strict=True):
-        known = params_of(cls)
-        if name in known and (not dot or getattr(cls, "name", "") == only):
+    only = max((n for n in names if key.startswith(f"{n}.")), key=len, default="")
+    name = key.removeprefix(f"{only}.").replace("_", "-")
+    options, found = set[str](), False
+    for (cls, fixed), space in zip(asked, spaces, strict=True):
+        known = params_within(cls, {**fixed, **_settled(space)})
+        options |= {*known}
+        if name in known and only in ("", getattr(cls, "name", "")):
             space[name] = read(text, known[name])
             found = True
     if not found:
-        options = {param for cls, _ in asked for param in params_of(cls)}
+        first, dot, _ = name.partition(".")
+        if dot and first not in options:
+            raise unknown("model in this run", first, names)
         raise unknown(f"parameter of {', '.join(sorted(names))}", name, options)
+
+
+def _settled(space: Mapping[str, Any]) -> dict[str, Value]:
+    """The parameters that have one value."""
+    listed = {name: getattr(values, "values", values) for name, values in space.items()}
+    return {
+        name: values[0]
+        for name, values in listed.items()
+        if isinstance(values, list | tuple) and len(values) == 1
+    }
 
 
 def _product(
@@ -112,8 +127,8 @@ def _product(
 
 def grid_values(text: str, param: Param) -> list[Value]:
     """Read the right-hand side of one `--grid`, checked against the parameter's own range."""
-    if ":" not in text:
-        values = [param.convert(word.strip()) for word in text.split(",")]
+    if ":" not in text or param.of is not None:
+        values = [param.convert(word) for word in split_commas(text)]
     elif param.type not in (int, float):
         raise UsageError(f"--grid {param.name}={text}: '{param.name}' takes a list, not a range")
     else:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recbench.params import Value, format_value, make, params_of
+from recbench.params import Value, format_value, make, params_within
 
 MOST = 100_000
 """More points than this in one grid are a slip of the keyboard, not a plan."""
@@ -146,9 +146,10 @@ class Space:
             yield {name: dim.at(numbers.random()) for name, dim in self.dimensions.items()}
 
 
-def published(cls: type) -> dict[str, Dimension]:
-    """The values published with a model, of every parameter that has some."""
-    return {name: Choice(spec.grid) for name, spec in params_of(cls).items() if spec.grid}
+def published(cls: type, settings: Mapping[str, object]) -> dict[str, Dimension]:
+    """The values published with a model, of every parameter that has some, so far as it is set."""
+    specs = params_within(cls, settings)
+    return {name: Choice(spec.grid) for name, spec in specs.items() if spec.grid}
 
 
 def tidy(value: float) -> float:

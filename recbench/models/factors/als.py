@@ -1,23 +1,14 @@
-"""Matrix factorisation by alternating least squares: every model is a set of coefficients.
+"""Alternating least squares: models that minimise a quadratic loss, sweep by sweep.
 
-Users have factors P, items Q, scores are S = P Qᵀ. With R the binary train matrix and I_u what
-user u has, every model here makes
-
-    Σ_u [c0_u |s_u|² + c1 Σ_{i∈I_u} s_ui² - 2 d1 Σ_{i∈I_u} s_ui + 2 d0_u Σ_i s_ui]
-        + Σ_u r_u |p_u|² + Σ_i r_i |q_i|²                                              (1)
-
-least, up to a constant: the objective is 0 where all scores are. The table of c0, c1, d1, d0 and r
-is written down once, in `user_terms` and `item_ridge` of each model; `linalg.normal` does the rest.
-
-A sweep solves for Q, then for P. So P is the best there is for Q, and anybody's factors can be had
-from a history, whether he was trained on or not: by the same half sweep, to the same result.
+`losses` says what is minimised. A sweep solves for the item factors Q, then for the users' P. So P
+is the best there is for Q, and anybody's factors can be had from a history, whether they were
+trained on or not: by the same half sweep, to the same result.
 """
 
-import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from scipy import sparse
@@ -25,46 +16,28 @@ from scipy import sparse
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Pattern, Terms, solve, turn
-from recbench.linalg.types import Counts, Floats, Indices, Vector
+from recbench.linalg.types import Floats, Indices
 from recbench.models.base import Family, Fit, Model
+from recbench.models.checkpoint import State
 from recbench.models.context import Context
+from recbench.models.factors import losses
+from recbench.models.factors.losses import Objective, QuadraticLoss
+from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, Scorer
-from recbench.params import param
-
-Trace = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Factorisation(Model):
-    """A model of the form (1)."""
-
-    traced = True
-    reserves = True
-
-    factors: int = param(64, help="factors of each user and item", low=1, log=True)
-
-    def user_terms(self, lengths: Counts, items: int) -> Terms:
-        """Give the coefficients of users with so many interactions each, among so many items."""
-        raise TypeError(f"{type(self).__name__} does not give the coefficients of its objective")
-
-    def item_ridge(self, lengths: Counts, users: int) -> Vector:
-        """Give r of items with so many interactions each, among so many users."""
-        raise TypeError(f"{type(self).__name__} does not give the penalty of its items")
+from recbench.params import Described, held, inlined, param
+from recbench.registry import LOSSES, MODELS
 
 
-@dataclass(frozen=True, eq=False)
-class FactorScorer(Scorer):
-    """Fitted factors, and how they came about."""
-
-    trace: Trace = field(default_factory=list)
-    """For each sweep: its number, seconds since the start, objective and validation values."""
+def factors_param() -> Any:
+    """How many factors a model has."""
+    return param(64, help="factors of each user and item", low=1, log=True)
 
 
 class FoldIn:
     """User factors: those of training by row, of anybody else from the history."""
 
-    def __init__(self, model: Factorisation, basis: Basis, trained: Floats) -> None:
-        self.model, self.basis, self.trained = model, basis, trained
+    def __init__(self, objective: Objective, basis: Basis, trained: Floats) -> None:
+        self.objective, self.basis, self.trained = objective, basis, trained
 
     def __call__(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """The factors of a block of users."""
@@ -80,7 +53,7 @@ class FoldIn:
         """Factors from nothing but histories."""
         pattern = Pattern.of(history)
         out = np.empty((history.shape[0], self.trained.shape[1]), self.trained.dtype)
-        terms = self.model.user_terms(pattern.lengths, history.shape[1])
+        terms = self.objective.user_terms(pattern.lengths, history.shape[1])
         with blas.workers() as pool:
             solve(pool, pattern, self.basis, terms, out)
         return out
@@ -88,23 +61,24 @@ class FoldIn:
 
 @dataclass(frozen=True)
 class Problem:
-    """A model's equations on a train matrix, for both sides."""
+    """An objective's equations on a train matrix, for both sides."""
 
-    model: Factorisation
+    objective: Objective
     users: Pattern
     items: Pattern
     user_terms: Terms
     item_terms: Terms
 
     @classmethod
-    def of(cls, model: Factorisation, train: sparse.csr_array) -> "Problem":
-        """Check the matrix and work out the coefficients."""
-        users = Pattern.of(_checked(train, model.name))
+    def of(cls, objective: Objective, train: sparse.csr_array, name: str) -> "Problem":
+        """Check the matrix for the model of this name, and work out the coefficients."""
+        users = Pattern.of(_checked(train, name))
         items = users.transposed()
-        terms = model.user_terms(users.lengths, train.shape[1])
+        terms = objective.user_terms(users.lengths, train.shape[1])
         ones = np.ones(train.shape[1])
-        ridge = model.item_ridge(items.lengths, train.shape[0])
-        return cls(model, users, items, terms, Terms(ones, ones, ridge, terms.entry, terms.pull))
+        ridge = objective.item_ridge(items.lengths, train.shape[0])
+        item_terms = Terms(ones, ones, ridge, terms.entry, terms.pull)
+        return cls(objective, users, items, terms, item_terms)
 
     def solve_items(self, pool: Executor, p: Floats, q: Floats, steps: int = 0) -> float:
         """Improve Q; return Σ r |q|²."""
@@ -124,12 +98,10 @@ class Problem:
         """Σ r |q|²."""
         return float(self.item_terms.ridge @ np.einsum("ik,ik->i", q, q, dtype=np.float64))
 
-    def scorer(self, basis: Basis, p: Floats, trace: Trace) -> FactorScorer:
-        """Hand out the factors, with a word if they are fewer than asked for."""
-        base = Factors(FoldIn(self.model, basis, p), basis.factors)
-        fewer = p.shape[1] < self.model.factors
-        facts = {"factors used": p.shape[1]} if fewer else {}
-        return FactorScorer(base, trace=trace, facts=facts)
+    def scorer(self, basis: Basis, p: Floats, asked: int) -> Scorer:
+        """Hand out the factors, with a fact if they are fewer than were asked for."""
+        base = Factors(FoldIn(self.objective, basis, p), basis.factors)
+        return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < asked else {})
 
 
 def _checked(train: sparse.csr_array, name: str) -> sparse.csr_array:
@@ -165,41 +137,11 @@ def reserve(
     ctx.reserve(needed, f"{rank} factors for {train.shape[0]:,} users{times}", advice)
 
 
-class Sweeps(Family):
-    """Fits models that differ in nothing but the number of sweeps at once: in those of the longest.
-
-    What a model of fewer sweeps is can be seen on the way there, to the last bit.
-    """
-
-    def key(self, model: Model) -> Hashable:
-        """Everything but the number of sweeps, unless validation has a say in that."""
-        sweeping = _alternating(model)
-        return model.text if sweeping.patience else replace(sweeping, iterations=1).text
-
-    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Fit]:
-        """Sweep as often as the longest asks for; each model gets the factors it would end with."""
-        counts = [_alternating(model).iterations for model in models]
-        longest = _alternating(models[int(np.argmax(counts))])
-        rank = rank_for(longest.factors, train)
-        # Beside what is handed out, half as much is needed to return to the best item factors.
-        reserve(rank, train, ctx, copies=len(set(counts)) + 0.5)
-        alternation = _Alternation(longest, Problem.of(longest, train), rank, ctx)
-        return alternation.run(counts)
-
-
-def _alternating(model: Model) -> "Alternating":
-    """Narrow the type: the runner sends a family nothing but its own models."""
-    assert isinstance(model, Alternating)
-    return model
-
-
 @dataclass(frozen=True)
-class Alternating(Factorisation):
-    """A model of the form (1) that is fitted by sweeps of alternating least squares."""
+class Sweeps(Described):
+    """How factors are found: how many, from where, how exactly, and when it is enough."""
 
-    stochastic = True
-    family: ClassVar[Family] = Sweeps()
-
+    factors: int = factors_param()
     iterations: int = param(30, help="sweeps at most", low=1)
     solver: str = param(
         "exact", help="solve every row exactly, or improve it by a few conjugate gradient steps",
@@ -221,115 +163,146 @@ class Alternating(Factorisation):
     )  # fmt: skip
     every: int = param(1, help="sweeps from one validation to the next", low=1)
 
+    @property
+    def schedule(self) -> Schedule:
+        """How long to go on."""
+        return Schedule(self.iterations, self.patience, self.every)
 
-class _Alternation:
-    """One fit: its factors, and what has been seen on the way."""
 
-    def __init__(self, model: Alternating, problem: Problem, rank: int, ctx: Context) -> None:
-        self.model, self.problem, self.ctx = model, problem, ctx
-        # Drawn in float32 whatever the precision of the fit: both start from the same point.
-        rng, scale = np.random.default_rng(ctx.seed), np.float32(model.init / np.sqrt(rank))
-        draw = rng.standard_normal((problem.users.width, rank), dtype=np.float32)
-        draw *= scale
-        self.q: Floats = draw.astype(ctx.dtype, copy=False)
-        self.p: Floats = np.zeros((problem.items.width, rank), ctx.dtype)
-        self.steps = model.steps if model.solver == "cg" else 0
-        self.penalty = problem.item_penalty(self.q)
-        self.trace: Trace = []
-        self.best: tuple[float, Floats] = (-np.inf, self.q)
-        self.worse = 0
+class Swept(Protocol):
+    """A model that is a quadratic loss and the sweeps that minimise it."""
 
-    def run(self, counts: Sequence[int]) -> list[Fit]:
-        """Hand out what there is after each of these numbers of sweeps, or at the end."""
-        handed: dict[int, FactorScorer] = {}
-        try:
-            last: Fit = self._last(counts, handed)
-        except RecbenchError as error:
-            last = error
-        return [_told(handed.get(count, last), count) for count in counts]
-
-    def _last(self, counts: Sequence[int], handed: dict[int, FactorScorer]) -> FactorScorer:
-        """Sweep to the end, and note on the way what is asked for."""
-        ended = False
-        while not ended:
-            with blas.workers() as pool:  # not around validation, which has its own
-                basis = self._sweep_until(pool, counts)
-            ended = self._validated(basis) or self._ended()
-            if self.sweep in counts and not ended:
-                copied = replace(basis, factors=self.q.copy())
-                handed[self.sweep] = self._scorer(copied, self.p.copy(), list(self.trace))
-        return self._scorer(basis, self.p, self.trace, self.best[1])
-
-    def _scorer(
-        self, basis: Basis, p: Floats, trace: Trace, q: Floats | None = None
-    ) -> FactorScorer:
-        """Hand out the item factors of a basis, or others."""
-        q = basis.factors if q is None else q
-        if self.steps or q is not basis.factors:
-            # Trained user factors must be what folding in gives: the exact ones for Q.
-            with blas.workers() as pool:
-                basis, _ = self.problem.solve_users(pool, p, q)
-        if self.model.last == "items":
-            with blas.workers() as pool:
-                self.problem.solve_items(pool, p, q, self.steps)
-                basis = turn(pool, q, companion=p)
-        return self.problem.scorer(basis, p, trace)
+    name: ClassVar[str]
+    sweeps: Sweeps
+    loss: QuadraticLoss
 
     @property
-    def sweep(self) -> int:
-        """How many there were."""
-        return len(self.trace) - 1
+    def text(self) -> str:
+        """The canonical text of the model."""
 
-    def _sweep_until(self, pool: Executor, counts: Sequence[int]) -> Basis:
-        """Sweep until it is enough, or one of these counts, or time for a validation."""
-        while True:
-            start, sweep = time.perf_counter(), self.sweep + 1
-            if sweep:
-                self.penalty = self.problem.solve_items(pool, self.p, self.q, self.steps)
-            basis, value = self.problem.solve_users(pool, self.p, self.q, self.steps)
-            before = self.trace[-1]["seconds"] if sweep else 0.0
-            seconds, objective = before + time.perf_counter() - start, value + self.penalty
-            self.trace.append({"sweep": sweep, "seconds": seconds, "objective": objective})
-            self.ctx.progress(self.model.name, sweep, self.model.iterations)
-            if self._ended() or self._due() or self.sweep in counts:
-                return basis
 
-    def _ended(self) -> bool:
-        """Whether the objective has stopped changing, or sweeps have run out."""
-        if len(self.trace) < 2:
-            return False
-        before, now = (entry["objective"] for entry in self.trace[-2:])
-        settled = abs(before - now) < self.model.tol * abs(now)
-        return bool(settled or self.sweep == self.model.iterations)
+class Alternating(Family[Swept]):
+    """Fits models that differ in nothing but the number of sweeps at once: in those of the longest.
 
-    def _due(self) -> bool:
-        """Whether these factors are to be validated."""
-        wanted = self._choosing() or self.ctx.watch is not None
-        return wanted and self.sweep % self.model.every == 0
+    What a model of fewer sweeps is can be seen on the way there, to the last bit.
+    """
 
-    def _choosing(self) -> bool:
-        """Whether validation decides when to stop."""
-        return self.ctx.validate is not None and self.model.patience > 0
+    reserves = True
 
-    def _validated(self, basis: Basis) -> bool:
-        """Ask for the value of these factors where it is due; whether it is time to stop."""
-        if not self._due():
-            return False
-        scorer = self.problem.scorer(basis, self.p, self.trace)
-        if self.ctx.watch is not None:
-            self.trace[-1] |= self.ctx.watch(scorer)
-        if self.ctx.validate is None or not self._choosing():
-            return False
-        value = self.trace[-1]["validation"] = self.ctx.validate(scorer)
-        if value > self.best[0]:
-            self.best, self.worse = (value, self.q.copy()), 0
-        else:
-            self.worse += 1
-        return self.worse >= self.model.patience
+    def key(self, model: Swept) -> Hashable:
+        """Everything but the number of sweeps, unless validation has a say in that."""
+        sweeps, described = model.sweeps, cast("Any", model)
+        if sweeps.patience:
+            return model.text
+        return str(replace(described, sweeps=replace(sweeps, iterations=1)))
+
+    def fit(self, models: Sequence[Swept], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+        """Sweep as often as the longest asks for; each model gets the factors it would end with."""
+        counts = [model.sweeps.iterations for model in models]
+        longest = models[int(np.argmax(counts))]
+        sweeps = longest.sweeps
+        rank = rank_for(sweeps.factors, train)
+        # Beside what is handed out, something is needed to return to.
+        reserve(rank, train, ctx, copies=len(set(counts)) + (1.0 if sweeps.patience else 0.5))
+        problem = Problem.of(longest.loss.objective, train, longest.name)
+        fits = run(
+            _Factors(sweeps, problem, rank, ctx), ctx, longest.name, longest.text,
+            sweeps.schedule, counts,
+        )  # fmt: skip
+        return [_told(fit, count) for fit, count in zip(fits, counts, strict=True)]
 
 
 def _told(fit: Fit, asked: int) -> Fit:
-    """The same, with a word if there were fewer sweeps than asked for."""
-    if isinstance(fit, FactorScorer) and (sweeps := fit.trace[-1]["sweep"]) < asked:
-        return replace(fit, facts={**fit.facts, "sweeps": sweeps})
+    """The same, with a fact if there were fewer sweeps than asked for."""
+    if isinstance(fit, Scorer) and fit.rounds < asked:
+        return replace(fit, facts={**fit.facts, "sweeps": fit.rounds})
     return fit
+
+
+class _Factors(Rounds):
+    """Factors under way."""
+
+    word, first = "sweep", 0
+
+    def __init__(self, sweeps: Sweeps, problem: Problem, rank: int, ctx: Context) -> None:
+        self.sweeps, self.problem = sweeps, problem
+        # Drawn in float32 whatever the precision of the fit: both start from the same point.
+        draw = ctx.stream().standard_normal((problem.users.width, rank), dtype=np.float32)
+        draw *= np.float32(sweeps.init / np.sqrt(rank))
+        self.q: Floats = draw.astype(ctx.dtype, copy=False)
+        self.p: Floats = np.zeros((problem.items.width, rank), ctx.dtype)
+        self.basis = Basis(self.q, np.zeros(rank), np.zeros(rank))
+        self.steps = sweeps.steps if sweeps.solver == "cg" else 0
+
+    def advance(self, number: int) -> Mapping[str, float]:
+        """Solve for the items, but not at first, then for the users."""
+        with blas.workers() as pool:
+            if number:
+                penalty = self.problem.solve_items(pool, self.p, self.q, self.steps)
+            else:
+                penalty = self.problem.item_penalty(self.q)
+            self.basis, value = self.problem.solve_users(pool, self.p, self.q, self.steps)
+        return {"objective": value + penalty}
+
+    def settled(self, trace: Trace) -> bool:
+        """Whether the objective has stopped changing."""
+        if len(trace) < 2:
+            return False
+        before, now = (entry["objective"] for entry in trace[-2:])
+        return abs(before - now) < self.sweeps.tol * abs(now)
+
+    def look(self) -> Scorer:
+        """The factors as they are."""
+        return self.problem.scorer(self.basis, self.p, self.sweeps.factors)
+
+    def hand_out(self) -> Scorer:
+        """The factors, users' exact: what folding in gives."""
+        with blas.workers() as pool:
+            if self.steps:
+                self.basis, _ = self.problem.solve_users(pool, self.p, self.q)
+            if self.sweeps.last == "items":
+                self.problem.solve_items(pool, self.p, self.q, self.steps)
+                self.basis = turn(pool, self.q, companion=self.p)
+        return self.look()
+
+    def state(self) -> State:
+        """The factors, and what they are turned into."""
+        basis = self.basis
+        return {"p": self.p, "q": self.q, "spectrum": basis.spectrum, "total": basis.total}
+
+    def restore(self, state: State) -> None:
+        """Take those factors."""
+        self.p, self.q = state["p"], state["q"]
+        self.basis = Basis(self.q, state["spectrum"], state["total"])
+
+
+@MODELS.register("als")
+@dataclass(frozen=True)
+class Als(Model):
+    """Matrix factorisation by alternating least squares on any quadratic loss."""
+
+    family = Alternating()
+    stochastic = traced = True
+    sweeps: Sweeps = inlined(Sweeps)
+    loss: QuadraticLoss = held(LOSSES, "ials", help="what is minimised, as in loss=rg2[alpha=1]")
+
+
+def _model_of(loss: Any) -> Any:
+    """The model that `als` is with this loss, whose parameters and name become its own."""
+    body = {
+        **{name: vars(Als)[name] for name in ("family", "stochastic", "traced")},
+        "__annotations__": {"sweeps": Sweeps, "loss": loss},
+        "sweeps": inlined(Sweeps), "loss": inlined(loss), "cite": loss.cite,
+        "__doc__": loss.__doc__, "__module__": __name__, "__qualname__": loss.__name__,
+    }  # fmt: skip
+    return MODELS.register(loss.name)(dataclass(frozen=True)(type(loss.__name__, (Model,), body)))
+
+
+Wrmf = _model_of(losses.Wrmf)
+Ials = _model_of(losses.Ials)
+IalsDebiased = _model_of(losses.IalsDebiased)
+Rg2 = _model_of(losses.Rg2)
+Rgx = _model_of(losses.Rgx)
+Rg2Matrix = _model_of(losses.Rg2Matrix)
+Rg2Ssm = _model_of(losses.Rg2Ssm)
+RgxSsm = _model_of(losses.RgxSsm)

@@ -13,7 +13,7 @@ sum of a user's scores, 1ᵀQ p_u, can therefore do no better at α = 0 than wit
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -22,46 +22,41 @@ from scipy import sparse
 
 from recbench.linalg import blas
 from recbench.linalg.eigen import Eigenpairs, bytes_needed, leading
-from recbench.linalg.normal import Terms
 from recbench.linalg.thin import Thin
-from recbench.linalg.types import Counts, Floats, Vector
+from recbench.linalg.types import Floats
+from recbench.models.base import Model
 from recbench.models.context import Context
-from recbench.models.factors.als import (
-    Factorisation,
-    FactorScorer,
-    Problem,
-    rank_for,
-    reserve,
-)
-from recbench.models.factors.objectives import Rg2
+from recbench.models.factors.als import Problem, factors_param, rank_for, reserve
+from recbench.models.factors.losses import Objective, RankingSquares, Rg2
+from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS
 
 
 @MODELS.register("rg2-svd")
 @dataclass(frozen=True)
-class Rg2Svd(Factorisation):
+class Rg2Svd(Model):
     """The global minimum of RG² at α = 0, by a truncated SVD with shrunk singular values."""
 
     cite = Rg2.cite
+    traced = True
+    reserves = True
+    factors: int = factors_param()
     l2: float = param(0.1, help="penalty λ on the factors", low=0, log=True)
     tol: float = param(1e-5, help="residual of the singular vectors", low=0, open_low=True,
                        high=1, log=True)  # fmt: skip
 
-    def user_terms(self, lengths: Counts, items: int) -> Terms:
-        """Those of RG² at α = 0."""
-        return Rg2(alpha=0.0, l2=self.l2).user_terms(lengths, items)
-
-    def item_ridge(self, lengths: Counts, users: int) -> Vector:
+    @property
+    def objective(self) -> Objective:
         """That of RG² at α = 0."""
-        return Rg2(alpha=0.0, l2=self.l2).item_ridge(lengths, users)
+        return RankingSquares(0.0, self.l2)
 
-    def fit(self, train: sparse.csr_array, ctx: Context) -> FactorScorer:
+    def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Take the item factors from the SVD, and the users' from them: both halves are exact."""
         start = time.perf_counter()
         rank = rank_for(self.factors, train)
         reserve(rank, train, ctx, spare=bytes_needed(min(train.shape), rank))
-        problem = Problem.of(self, train)
+        problem = Problem.of(self.objective, train, self.name)
         pairs, right = _triplets(_Centred(problem, train, ctx.dtype), rank, self.tol, ctx)
         n = train.shape[1]
         weight = max(train.nnz, 1) / (2.0 * n)
@@ -76,7 +71,7 @@ class Rg2Svd(Factorisation):
             "sweep": 0, "seconds": time.perf_counter() - start,
             "objective": value + problem.item_penalty(q), "residual": float(pairs.residual),
         }]  # fmt: skip
-        return problem.scorer(basis, p, trace)
+        return replace(problem.scorer(basis, p, self.factors), trace=trace)
 
 
 def _triplets(a: "_Centred", rank: int, tol: float, ctx: Context) -> tuple[Eigenpairs, Floats]:

@@ -17,55 +17,34 @@ steps, which helps where Λ is small. The published code instead adds Ω to the 
 one of the two solves, and forbids negative β; both move the solution away from the minimum of F.
 """
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from recbench.errors import RecbenchError, UsageError, counted
 from recbench.linalg import blas, tall
 from recbench.linalg.types import Matrix, Vector
-from recbench.models.context import Context
+from recbench.models.base import Model
+from recbench.models.checkpoint import State
 from recbench.models.linear.inverse import dropout_param, ridge_param
-from recbench.models.linear.lowrank import Kind, LowRankAutoencoder, System
+from recbench.models.linear.lowrank import LowRankAutoencoders, Projection, System
 from recbench.models.linear.subspace import LowRank, Subspace, rank_param
+from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS
-
-Trace = Sequence[Mapping[str, float]]
 
 
 class NotSettled(RecbenchError):
     """The rounds ran out before the factors came to rest."""
 
 
-class Round(NamedTuple):
-    """How far one round got."""
-
-    objective: float
-    """F(W)."""
-    change: float
-    """‖W - W'‖ / ‖W‖."""
-    gap: float
-    """‖diag W - β‖ / ‖W‖."""
-
-
-@dataclass(frozen=True, eq=False)
-class AdmmScorer(Scorer):
-    """A fitted model and its rounds."""
-
-    trace: Trace = field(default=(), kw_only=True)
-    """For each round: its number, seconds since the start, and what `Round` has."""
-
-
-class Alternation:
+class Alternation(Rounds):
     """The state of the method."""
 
-    def __init__(self, system: System, omega: float, u: Matrix, v: Matrix) -> None:
-        self.system, self.omega = system, omega
+    def __init__(self, model: "EdlaeAdmm", system: System, u: Matrix, v: Matrix) -> None:
+        self.model, self.system, self.omega = model, system, model.omega
         self.g, self.weight = system.diagonals.g, system.diagonals.gamma
         self.u, self.v = u, v
         self.diagonal = self.beta = _diagonal(u, v)
@@ -76,8 +55,9 @@ class Alternation:
         # What makes β stationary, and with it all of W* at full rank.
         reach = _diagonal(self.image, v)
         self.eta = (self.g - reach + self.g * self.beta) / self.weight
+        self.facts = dict[str, float]()
 
-    def round(self) -> Round:
+    def advance(self, number: int) -> Mapping[str, float]:
         """Update V, U, β and η once."""
         before, old_u, old_v, old_square = self.diagonal, self.u, self.v, self.square
         own = self.weight * (self.beta - self.eta) - self.omega * before
@@ -94,11 +74,37 @@ class Alternation:
         size = float(np.sqrt(self.square))
         # ‖W - W'‖², right to half the digits of what is subtracted.
         moved = self.square + old_square - 2.0 * _product(self.u, self.v, old_u, old_v)
-        return Round(
-            self._objective(reach),
-            _ratio(float(np.sqrt(max(moved, 0.0))), size),
-            _ratio(float(np.linalg.norm(self.diagonal - self.beta)), size),
-        )
+        self.facts = {"rounds": number, "objective": self._objective(reach)}
+        return {
+            "objective": self.facts["objective"],  # F(W)
+            "change": _ratio(float(np.sqrt(max(moved, 0.0))), size),  # ‖W - W'‖ / ‖W‖
+            "gap": _ratio(float(np.linalg.norm(self.diagonal - self.beta)), size),  # of diag W to β
+        }
+
+    def settled(self, trace: Trace) -> bool:
+        """Whether nothing moves any more."""
+        return max(trace[-1]["change"], trace[-1]["gap"]) <= self.model.tolerance
+
+    def look(self) -> Scorer:
+        """W, times 1/q."""
+        factors = Subspace(self.u, self.v, self.system.ctx.dtype)
+        (base,) = factors.bases([np.full(factors.rank, 1.0 / (1.0 - self.model.p))])
+        return Scorer(base, facts=self.facts | self.model.projection().fewer(base.rank))
+
+    def state(self) -> State:
+        """Both factors, both diagonals, and what is known of them."""
+        known = np.array([self.square, *self.facts.values()])
+        return {
+            "u": self.u, "v": self.v, "image": self.image, "diagonal": self.diagonal,
+            "beta": self.beta, "eta": self.eta, "known": known,
+        }  # fmt: skip
+
+    def restore(self, state: State) -> None:
+        """Take those."""
+        self.u, self.v, self.image = state["u"], state["v"], state["image"]
+        self.diagonal, self.beta, self.eta = state["diagonal"], state["beta"], state["eta"]
+        self.square, number, objective = state["known"].tolist()
+        self.facts = {"rounds": int(number), "objective": objective}
 
     def _solve_v(self, own: Vector) -> Matrix:
         """V = Tᵀ U (Uᵀ (G + Ω) U)⁻¹, with orthonormal columns: U follows, and W is the same."""
@@ -157,12 +163,12 @@ def _ratio(part: float, whole: float) -> float:
 
 @MODELS.register("edlae-admm")
 @dataclass(frozen=True)
-class EdlaeAdmm(LowRankAutoencoder):
+class EdlaeAdmm(Model):
     """Emphasised denoising linear autoencoder of rank k, optimised itself; starts at lr-edlae-1."""
 
     cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
-    kind: ClassVar[Kind] = Kind(emphasised=True, in_data=True)
-    traced: ClassVar[bool] = True
+    family = LowRankAutoencoders()
+    traced = True
     k: int = rank_param("the number of items")
     p: float = dropout_param(0.5)
     l2: float = ridge_param(10.0)
@@ -178,41 +184,24 @@ class EdlaeAdmm(LowRankAutoencoder):
         if self.p == self.l2 == self.omega == 0.0:
             raise UsageError(f"{self.name} needs one of p, l2 and omega above 0; try omega=10")
 
-    @property
-    def ridge(self) -> float:
-        """λ' + ω: the matrix of the linear solves is G + Ω."""
-        return self.l2 + self.omega
+    def projection(self) -> Projection:
+        """The one to start from, of G + Ω = G + Γ + ωI: the matrix of the linear solves."""
+        return Projection(self.k, self.p, self.l2 + self.omega, refine=self._alternate)
 
-    def build(self, system: System, closed: LowRank) -> Scorer:
+    def _alternate(self, system: System, closed: LowRank) -> Scorer:
         """Alternate until nothing moves."""
-        ctx, what = system.ctx, f"rounds at rank {self.k}"
-        state, trace = Alternation(system, self.omega, *_both(closed)), list[dict[str, float]]()
-        while not trace or max(trace[-1]["change"], trace[-1]["gap"]) > self.tolerance:
-            self._refuse_more_than_allowed(trace)
-            start, before = time.perf_counter(), trace[-1]["seconds"] if trace else 0.0
-            step = state.round()
-            seconds = before + time.perf_counter() - start
-            trace.append({"round": len(trace) + 1, "seconds": seconds, **step._asdict()})
-            if ctx.watch is not None:
-                trace[-1] |= ctx.watch(self._scorer(state, trace, ctx))
-            ctx.progress(what, len(trace), self.rounds + 1)
-        ctx.progress(what, len(trace), len(trace))
-        return self._scorer(state, trace, ctx)
-
-    def _refuse_more_than_allowed(self, trace: Trace) -> None:
-        if len(trace) < self.rounds:
-            return
-        raise NotSettled(
-            f"after {counted(len(trace), 'round')} W still changes by {trace[-1]['change']:.0e} "
-            f"and is {trace[-1]['gap']:.0e} off its diagonal; raise omega or tolerance, or allow "
-            "more rounds"
-        )
-
-    def _scorer(self, state: Alternation, trace: Trace, ctx: Context) -> AdmmScorer:
-        factors = Subspace(state.u, state.v, ctx.dtype)
-        (base,) = factors.bases([np.full(factors.rank, 1.0 / (1.0 - self.p))])
-        facts = {"rounds": len(trace), "objective": trace[-1]["objective"]}
-        return AdmmScorer(base, trace=tuple(trace), facts=facts | self.fewer(base.rank))
+        state, name = Alternation(self, system, *_both(closed)), f"rounds at rank {self.k}"
+        (fit,) = run(state, system.ctx, name, self.text, Schedule(self.rounds), [self.rounds])
+        if isinstance(fit, RecbenchError):
+            raise fit
+        if not state.settled(fit.trace):
+            last = fit.trace[-1]
+            raise NotSettled(
+                f"after {counted(fit.rounds, 'round')} W still changes by {last['change']:.0e} "
+                f"and is {last['gap']:.0e} off its diagonal; raise omega or tolerance, or allow "
+                "more rounds"
+            )
+        return fit
 
 
 def _both(closed: LowRank) -> tuple[Matrix, Matrix]:

@@ -13,7 +13,6 @@ from recbench.errors import UsageError
 from recbench.linalg.gram import gram
 from recbench.linalg.tiles import Tiles, inverse
 from recbench.linalg.types import Matrix, Vector
-from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.params import param
 
@@ -79,22 +78,6 @@ def _room(items: int, identity: str, ctx: Context) -> Path | None:
     return folder
 
 
-class OfInverse(Model):
-    """A model that is made of C."""
-
-    reserves = True
-
-    @property
-    def dropout(self) -> float:
-        """The p of Γ = (p/q) diagMat(g) + λ' I."""
-        return float(getattr(self, "p", 0.0))
-
-    @property
-    def ridge(self) -> float:
-        """The λ' of Γ."""
-        return float(getattr(self, "l2", 0.0))
-
-
 def ridge_param(default: float) -> Any:
     """The ridge penalty."""
     return param(default, help="ridge penalty λ", low=0, log=True)
@@ -108,10 +91,15 @@ def dropout_param(default: float) -> Any:
     )  # fmt: skip
 
 
-def effective_penalty(
+def one_penalty(
     name: str, l2: float | None, effective: float | None, default: float
 ) -> float | None:
     """The λ' of a model that may be given the paper's λ instead, but not both."""
     if l2 is not None and effective is not None:
         raise UsageError(f"{name}: give 'l2' or 'l2-effective', not both")
     return default if l2 is None and effective is None else effective
+
+
+def effective_penalty(l2: float | None, effective: float | None, unit: float) -> float:
+    """The λ' that was given, or the paper's λ in units of it."""
+    return float(effective or 0.0) if l2 is None else l2 / unit

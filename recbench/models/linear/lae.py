@@ -6,9 +6,10 @@ x touches only items a user already has, which are never recommended: rankings n
 So all models of equal (p, λ') share one inverse and one pass of scores.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -20,15 +21,31 @@ from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import (
     Inverse,
-    OfInverse,
     dropout_param,
     effective_penalty,
     invert,
+    one_penalty,
     ridge_param,
 )
 from recbench.models.scorers import ItemItem, Scorer
 from recbench.params import param
 from recbench.registry import MODELS
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What y and the diagonal of W are, in terms of the C of one dropout p and ridge λ'."""
+
+    solve: Callable[[Inverse], tuple[Vector, Vector]]
+    dropout: float = 0.0
+    ridge: float = 0.0
+
+
+class Scaled(Protocol):
+    """A model that is one column scaling of one C."""
+
+    def scaling(self) -> Scaling:
+        """Which one, with the model's penalty as a λ'."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,40 +64,27 @@ class LinearScorer(Scorer):
         return columns
 
 
-class LinearAutoencoders(Family):
+class LinearAutoencoders(Family[Scaled]):
     """Fits every model of one (dropout, ridge) from one inverse."""
 
-    def key(self, model: Model) -> Hashable:
-        """The two numbers that C depends on."""
-        return _lae(model).dropout, _lae(model).ridge
+    reserves = True
 
-    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+    def key(self, model: Scaled) -> Hashable:
+        """The two numbers that C depends on."""
+        scaling = model.scaling()
+        return scaling.dropout, scaling.ridge
+
+    def fit(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
         """Invert once, then scale the columns for each model."""
-        first = _lae(models[0])
-        tiles, diagonals = invert(train, first.dropout, first.ridge, ctx)
+        scalings = [model.scaling() for model in models]
+        tiles, diagonals = invert(train, scalings[0].dropout, scalings[0].ridge, ctx)
         base = ItemItem(tiles)
-        solutions = (_lae(model).solve(diagonals) for model in models)
+        solutions = (scaling.solve(diagonals) for scaling in scalings)
         return [LinearScorer(base, y, tiles=tiles, diagonal=x) for y, x in solutions]
 
-    def operations(self, models: Sequence[Model], train: sparse.csr_array) -> float:
+    def operations(self, models: Sequence[Scaled], train: sparse.csr_array) -> float:
         """Inverting takes n³, in place."""
         return float(train.shape[1]) ** 3
-
-
-class LinearAutoencoder(OfInverse):
-    """A model that is one column scaling of C(p, λ')."""
-
-    family: ClassVar[Family] = LinearAutoencoders()
-
-    def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
-        """Return y, the scale of each column of C, and the diagonal of W."""
-        raise TypeError(f"{type(self).__name__} does not say how to scale the columns of C")
-
-
-def _lae(model: Model) -> LinearAutoencoder:
-    """Narrow the type: the runner sends a family nothing but its own models."""
-    assert isinstance(model, LinearAutoencoder)
-    return model
 
 
 def zero_diagonal(inverse: Inverse, keep: float = 1.0) -> tuple[Vector, Vector]:
@@ -88,98 +92,26 @@ def zero_diagonal(inverse: Inverse, keep: float = 1.0) -> tuple[Vector, Vector]:
     return -1.0 / (keep * inverse.c), np.zeros_like(inverse.c)
 
 
-@MODELS.register("ease")
-@dataclass(frozen=True)
-class Ease(LinearAutoencoder):
-    """Ridge regression of every item on all others, with a zero diagonal (EASE)."""
+def bounded_diagonal(inverse: Inverse, xi: float = 1.0) -> tuple[Vector, Vector]:
+    """W = I - C (Γ + diagMat μ), where μ >= 0 is what holds W_ii at or below ξ.
 
-    cite = "Steck (2019), Embarrassingly Shallow Autoencoders for Sparse Data"
-    l2: float = ridge_param(100.0)
-
-    def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
-        """W_ij = -C_ij / c_j."""
-        return zero_diagonal(inverse)
-
-
-@MODELS.register("ease-debiased")
-@dataclass(frozen=True)
-class EaseDebiased(Ease):
-    """EASE under the debiased contrastive loss, which is EASE at λ / (1 - α)."""
-
-    cite = "(Debiased) Contrastive Learning Loss for Recommendation, theorem 2"
-    alpha: float = param(0.0, help="debiasing strength α", low=0, high=1, open_high=True)
-
-    @property
-    def ridge(self) -> float:
-        """λ / (1 - α)."""
-        return self.l2 / (1.0 - self.alpha)
-
-
-@MODELS.register("dlae")
-@dataclass(frozen=True)
-class Dlae(LinearAutoencoder):
-    """Denoising linear autoencoder: ridge regression on inputs with dropout, diagonal free."""
-
-    cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
-    p: float = dropout_param(0.3)
-    l2: float = ridge_param(100.0)
-
-    def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
-        """W = C G = I - C Γ."""
-        return -inverse.gamma, 1.0 - inverse.gamma * inverse.c
-
-
-@MODELS.register("edlae")
-@dataclass(frozen=True)
-class Edlae(LinearAutoencoder):
-    """Emphasised denoising linear autoencoder: only dropped inputs are reconstructed."""
-
-    cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
-    p: float = dropout_param(0.5)
-    l2: float = ridge_param(10.0)
-
-    def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
-        """W_ij = -C_ij / (q c_j)."""
-        return zero_diagonal(inverse, 1.0 - self.p)
-
-
-@MODELS.register("rlae")
-@dataclass(frozen=True)
-class Rlae(LinearAutoencoder):
-    """Ridge regression of every item on all, the diagonal of W at most ξ."""
-
-    cite = "Moon et al. (2023), It's Enough: Relaxing Diagonal Constraints in Linear Autoencoders"
-    l2: float = ridge_param(100.0)
-    xi: float = param(0.5, help="upper bound ξ on the diagonal of W", low=0, high=1,
-                      grid=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))  # fmt: skip
-
-    def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
-        """W = I - C (Γ + diagMat μ), where μ >= 0 is what holds W_ii at or below ξ."""
-        strength = np.maximum(inverse.gamma, (1.0 - self.xi) / inverse.c)
-        return -strength, 1.0 - strength * inverse.c
-
-
-@MODELS.register("rdlae")
-@dataclass(frozen=True)
-class Rdlae(Rlae):
-    """Denoising linear autoencoder with the diagonal of W at most ξ."""
-
-    p: float = dropout_param(0.3)
+    It is below 1 by itself: at ξ = 1 the diagonal is free, and W = I - C Γ = C G.
+    """
+    strength = np.maximum(inverse.gamma, (1.0 - xi) / inverse.c)
+    return -strength, 1.0 - strength * inverse.c
 
 
 @dataclass(frozen=True)
-class _Decoupled(LinearAutoencoder):
+class Decoupled:
     """The decoupled expected quadratic loss: weight a on dropped inputs, b on kept ones.
 
     β = q p a² + q² b² weighs the quadratic part, so the paper's λ acts as λ' = λ / (q β). In
     effective units (b, λ') the inverse does not depend on b.
     """
 
-    cite = "Generalizing Linear Autoencoder Recommenders with Decoupled Expected Quadratic Loss"
-    p: float = dropout_param(0.5)
-    a: float = param(1.0, help="weight of dropped entries (only b/a matters)", low=0, open_low=True)
-    b: float = param(0.5, help="weight of kept entries, relative to a", low=0,
-                     grid=(0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0))  # fmt: skip
+    p: float
+    a: float
+    b: float
 
     @property
     def beta(self) -> float:
@@ -187,12 +119,15 @@ class _Decoupled(LinearAutoencoder):
         q = 1.0 - self.p
         return q * self.p * self.a**2 + q**2 * self.b**2
 
-    @property
-    def ridge(self) -> float:
-        """λ': none in the plain model."""
-        return 0.0
+    def ridge(self, l2: float | None, effective: float | None) -> float:
+        """λ', from the paper's λ or itself."""
+        return effective_penalty(l2, effective, (1.0 - self.p) * self.beta)
 
-    def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
+    def scaling(self, ridge: float = 0.0) -> Scaling:
+        """What minimises the loss and a penalty λ'."""
+        return Scaling(partial(self.solve, ridge=ridge), self.p, ridge)
+
+    def solve(self, inverse: Inverse, ridge: float) -> tuple[Vector, Vector]:
         """Solve two equations per item for y_i and W_ii.
 
         -qβ c y + q²b² z = β   and   q²b² (1 - (g + γ) c) y + (q b² g + λ) z = q b² g
@@ -202,70 +137,201 @@ class _Decoupled(LinearAutoencoder):
         m11, m12, r1 = -q * beta * c, q * q * b2, beta
         m21 = q * q * b2 * (1.0 - total * c)
         r2 = q * b2 * inverse.g
-        m22 = r2 + q * beta * self.ridge
+        m22 = r2 + q * beta * ridge
         determinant = m11 * m22 - m12 * m21
         # Without a penalty nothing determines the column of an item that nobody has: leave it 0.
         known = np.where(determinant == 0.0, np.inf, determinant)
         return (r1 * m22 - m12 * r2) / known, (m11 * r2 - m21 * r1) / known
 
 
+def _dropped_param() -> Any:
+    return param(1.0, help="weight of dropped entries (only b/a matters)", low=0, open_low=True)
+
+
+def _kept_param() -> Any:
+    return param(0.5, help="weight of kept entries, relative to a", low=0,
+                 grid=(0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0))  # fmt: skip
+
+
+def _paper_param() -> Any:
+    return param(None, help="the paper's λ; gives λ' = λ / (q β)", low=0, log=True)
+
+
+def _effective_param() -> Any:
+    return param(
+        None, help="λ' itself: a grid over b then costs one inverse (default 10)", low=0, log=True
+    )
+
+
+def _bound_param() -> Any:
+    return param(0.5, help="upper bound ξ on the diagonal of W", low=0, high=1,
+                 grid=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))  # fmt: skip
+
+
+@MODELS.register("ease")
+@dataclass(frozen=True)
+class Ease(Model):
+    """Ridge regression of every item on all others, with a zero diagonal (EASE)."""
+
+    cite = "Steck (2019), Embarrassingly Shallow Autoencoders for Sparse Data"
+    family = LinearAutoencoders()
+    l2: float = ridge_param(100.0)
+
+    def scaling(self) -> Scaling:
+        """W_ij = -C_ij / c_j."""
+        return Scaling(zero_diagonal, ridge=self.l2)
+
+
+@MODELS.register("ease-debiased")
+@dataclass(frozen=True)
+class EaseDebiased(Model):
+    """EASE under the debiased contrastive loss, which is EASE at λ / (1 - α)."""
+
+    cite = "(Debiased) Contrastive Learning Loss for Recommendation, theorem 2"
+    family = LinearAutoencoders()
+    l2: float = ridge_param(100.0)
+    alpha: float = param(0.0, help="debiasing strength α", low=0, high=1, open_high=True)
+
+    def scaling(self) -> Scaling:
+        """W_ij = -C_ij / c_j."""
+        return Scaling(zero_diagonal, ridge=self.l2 / (1.0 - self.alpha))
+
+
+@MODELS.register("dlae")
+@dataclass(frozen=True)
+class Dlae(Model):
+    """Denoising linear autoencoder: ridge regression on inputs with dropout, diagonal free."""
+
+    cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
+    family = LinearAutoencoders()
+    p: float = dropout_param(0.3)
+    l2: float = ridge_param(100.0)
+
+    def scaling(self) -> Scaling:
+        """W_ij = -C_ij γ_j."""
+        return Scaling(bounded_diagonal, self.p, self.l2)
+
+
+@MODELS.register("edlae")
+@dataclass(frozen=True)
+class Edlae(Model):
+    """Emphasised denoising linear autoencoder: only dropped inputs are reconstructed."""
+
+    cite = "Steck (2020), Autoencoders that don't overfit towards the Identity"
+    family = LinearAutoencoders()
+    p: float = dropout_param(0.5)
+    l2: float = ridge_param(10.0)
+
+    def scaling(self) -> Scaling:
+        """W_ij = -C_ij / (q c_j)."""
+        return Scaling(partial(zero_diagonal, keep=1.0 - self.p), self.p, self.l2)
+
+
+@MODELS.register("rlae")
+@dataclass(frozen=True)
+class Rlae(Model):
+    """Ridge regression of every item on all, the diagonal of W at most ξ."""
+
+    cite = "Moon et al. (2023), It's Enough: Relaxing Diagonal Constraints in Linear Autoencoders"
+    family = LinearAutoencoders()
+    l2: float = ridge_param(100.0)
+    xi: float = _bound_param()
+
+    def scaling(self) -> Scaling:
+        """W_ij = -C_ij max(λ, (1 - ξ) / c_j)."""
+        return Scaling(partial(bounded_diagonal, xi=self.xi), ridge=self.l2)
+
+
+@MODELS.register("rdlae")
+@dataclass(frozen=True)
+class Rdlae(Model):
+    """Denoising linear autoencoder with the diagonal of W at most ξ."""
+
+    cite = Rlae.cite
+    family = LinearAutoencoders()
+    l2: float = ridge_param(100.0)
+    xi: float = _bound_param()
+    p: float = dropout_param(0.3)
+
+    def scaling(self) -> Scaling:
+        """W_ij = -C_ij max(γ_j, (1 - ξ) / c_j)."""
+        return Scaling(partial(bounded_diagonal, xi=self.xi), self.p, self.l2)
+
+
 @MODELS.register("deql")
 @dataclass(frozen=True)
-class Deql(_Decoupled):
+class Deql(Model):
     """Decoupled expected quadratic loss without an L2 penalty; b = 0 would be `edlae`."""
+
+    cite = "Generalizing Linear Autoencoder Recommenders with Decoupled Expected Quadratic Loss"
+    family = LinearAutoencoders()
+    p: float = dropout_param(0.5)
+    a: float = _dropped_param()
+    b: float = _kept_param()
 
     def __post_init__(self) -> None:
         """Refuse b = 0, where the diagonal of W is free."""
         super().__post_init__()
-        _refuse_zero_b(self)
+        _refuse_zero_b(self.name, self.b)
 
-
-@dataclass(frozen=True)
-class _Penalised(_Decoupled):
-    """Adds the L2 penalty, in the paper's units (`l2`) or in effective ones."""
-
-    l2: float | None = param(None, help="the paper's λ; gives λ' = λ / (q β)", low=0, log=True)
-    l2_effective: float | None = param(
-        None, help="λ' itself: a grid over b then costs one inverse (default 10)", low=0, log=True
-    )
-
-    def __post_init__(self) -> None:
-        """Fill in the default penalty and refuse two."""
-        super().__post_init__()
-        effective = effective_penalty(self.name, self.l2, self.l2_effective, 10.0)
-        object.__setattr__(self, "l2_effective", effective)
-
-    @property
-    def ridge(self) -> float:
-        """λ' = λ / (q β)."""
-        if self.l2 is None:
-            return float(self.l2_effective or 0.0)
-        return self.l2 / ((1.0 - self.p) * self.beta)
+    def scaling(self) -> Scaling:
+        """What minimises the loss alone."""
+        return Decoupled(self.p, self.a, self.b).scaling()
 
 
 @MODELS.register("deql-l2")
 @dataclass(frozen=True)
-class DeqlL2(_Penalised):
+class DeqlL2(Model):
     """Decoupled expected quadratic loss with an L2 penalty."""
 
+    cite = Deql.cite
+    family = LinearAutoencoders()
+    p: float = dropout_param(0.5)
+    a: float = _dropped_param()
+    b: float = _kept_param()
+    l2: float | None = _paper_param()
+    l2_effective: float | None = _effective_param()
+
     def __post_init__(self) -> None:
-        """Refuse b = 0, where the diagonal of W is free."""
+        """Fill in the default penalty; refuse two, and b = 0, where the diagonal of W is free."""
         super().__post_init__()
-        _refuse_zero_b(self)
+        effective = one_penalty(self.name, self.l2, self.l2_effective, 10.0)
+        object.__setattr__(self, "l2_effective", effective)
+        _refuse_zero_b(self.name, self.b)
+
+    def scaling(self) -> Scaling:
+        """What minimises the loss and its penalty."""
+        loss = Decoupled(self.p, self.a, self.b)
+        return loss.scaling(loss.ridge(self.l2, self.l2_effective))
 
 
 @MODELS.register("deql-l2-zero")
 @dataclass(frozen=True)
-class DeqlL2Zero(_Penalised):
+class DeqlL2Zero(Model):
     """The same with a zero diagonal: `edlae` at l2 = λ / (q β)."""
 
-    def solve(self, inverse: Inverse) -> tuple[Vector, Vector]:
+    cite = Deql.cite
+    family = LinearAutoencoders()
+    p: float = dropout_param(0.5)
+    a: float = _dropped_param()
+    b: float = _kept_param()
+    l2: float | None = _paper_param()
+    l2_effective: float | None = _effective_param()
+
+    def __post_init__(self) -> None:
+        """Fill in the default penalty and refuse two."""
+        super().__post_init__()
+        effective = one_penalty(self.name, self.l2, self.l2_effective, 10.0)
+        object.__setattr__(self, "l2_effective", effective)
+
+    def scaling(self) -> Scaling:
         """W_ij = -C_ij / (q c_j)."""
-        return zero_diagonal(inverse, 1.0 - self.p)
+        ridge = Decoupled(self.p, self.a, self.b).ridge(self.l2, self.l2_effective)
+        return Scaling(partial(zero_diagonal, keep=1.0 - self.p), self.p, ridge)
 
 
-def _refuse_zero_b(model: _Decoupled) -> None:
-    if model.b == 0.0:
+def _refuse_zero_b(name: str, b: float) -> None:
+    if b == 0.0:
         raise UsageError(
-            f"{model.name} needs b > 0: at b = 0 the diagonal of W is free; use 'edlae' instead"
+            f"{name} needs b > 0: at b = 0 the diagonal of W is free; use 'edlae' instead"
         )

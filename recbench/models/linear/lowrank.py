@@ -12,10 +12,10 @@ C stays in tiles and these matrices are operators: n x k numbers are all that is
 one set of directions serve every k.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -27,10 +27,10 @@ from recbench.linalg.types import Matrix, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import (
-    OfInverse,
     dropout_param,
     effective_penalty,
     invert,
+    one_penalty,
     ridge_param,
 )
 from recbench.models.linear.subspace import FEWER, LowRank, Subspace, rank_param
@@ -89,125 +89,136 @@ class Target:
         ).vectors  # fmt: skip
 
 
-class LowRankAutoencoders(Family):
-    """Fits every model of one (dropout, ridge), whatever its rank, from one inverse."""
-
-    def key(self, model: Model) -> Hashable:
-        """The two numbers that C depends on."""
-        return _lowrank(model).dropout, _lowrank(model).ridge
-
-    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Fit]:
-        """Invert once, find each kind of directions once, then take columns for each model."""
-        low = [_lowrank(model) for model in models]
-        system = System(train, low[0].dropout, low[0].ridge, ctx)
-        found: dict[int, LowRank] = {}
-        for kind in dict.fromkeys(model.kind for model in low):
-            places = [place for place, model in enumerate(low) if model.kind == kind]
-            subspace = _project(system, kind, max(low[place].k for place in places))
-            closed = subspace.bases([low[place].shrinkage(subspace.rank) for place in places])
-            found.update(zip(places, closed, strict=True))
-        return [_built(model, system, found[place]) for place, model in enumerate(low)]
-
-
 @dataclass(frozen=True)
-class Kind:
-    """What W* is, and how closeness to it is measured."""
+class Projection:
+    """The W* of one dropout p and ridge λ' on its best k directions, times a factor."""
 
-    emphasised: bool
-    in_data: bool
-
-
-def _project(system: System, kind: Kind, k: int) -> Subspace:
-    """W* Q_k and Q_k."""
-    strength = 1.0 / system.diagonals.c if kind.emphasised else system.diagonals.gamma
-    target = Target(system, strength)
-    directions = target.directions(k, in_data=kind.in_data)
-    return Subspace(target.times(directions), directions, system.ctx.dtype)
-
-
-class LowRankAutoencoder(OfInverse):
-    """A model that is a full linear autoencoder on its best k directions."""
-
-    family: ClassVar[Family] = LowRankAutoencoders()
-    kind: ClassVar[Kind]
     k: int
+    dropout: float
+    ridge: float
+    factor: float = 1.0
+    emphasised: bool = True
+    """Whether W* is that of the emphasised autoencoder, or of the denoising one."""
+    in_data: bool = True
+    """Whether M = K, or I."""
+    refine: Callable[[System, LowRank], Scorer] | None = None
+    """Goes on from there; without it, the projection itself is the model."""
 
     @property
-    def factor(self) -> float:
-        """What W* is multiplied by."""
-        return 1.0
+    def kind(self) -> Hashable:
+        """What the directions depend on, beside C."""
+        return self.emphasised, self.in_data
+
+    def subspace(self, system: System) -> Subspace:
+        """W* Q_k and Q_k."""
+        strength = 1.0 / system.diagonals.c if self.emphasised else system.diagonals.gamma
+        target = Target(system, strength)
+        directions = target.directions(self.k, in_data=self.in_data)
+        return Subspace(target.times(directions), directions, system.ctx.dtype)
 
     def shrinkage(self, most: int) -> Vector:
         """The factor, for each of the directions that take part; there are `most` at most."""
         return np.full(min(self.k, most), self.factor)
 
-    def build(self, system: System, closed: LowRank) -> Scorer:
-        """The projection itself is the model."""
-        return Scorer(closed, facts=self.fewer(closed.rank))
-
     def fewer(self, rank: int) -> dict[str, float]:
         """A word if there are fewer directions than asked for."""
         return {"rank used": rank} if rank < self.k else {}
 
+    def finish(self, system: System, closed: LowRank) -> Fit:
+        """The model, or why it alone could not be fitted: C and the directions serve the others."""
+        if self.refine is None:
+            return Scorer(closed, facts=self.fewer(closed.rank))
+        try:
+            return self.refine(system, closed)
+        except RecbenchError as error:
+            return error
 
-def _built(model: "LowRankAutoencoder", system: System, closed: LowRank) -> Fit:
-    """The model, or why it alone could not be fitted: C and the directions serve the others."""
-    try:
-        return model.build(system, closed)
-    except RecbenchError as error:
-        return error
+
+class Projected(Protocol):
+    """A model that is, or begins as, a full linear autoencoder on its best k directions."""
+
+    def projection(self) -> Projection:
+        """Which one, with the model's penalty as a λ'."""
 
 
-def _lowrank(model: Model) -> LowRankAutoencoder:
-    """Narrow the type: the runner sends a family nothing but its own models."""
-    assert isinstance(model, LowRankAutoencoder)
-    return model
+class LowRankAutoencoders(Family[Projected]):
+    """Fits every model of one (dropout, ridge), whatever its rank, from one inverse."""
+
+    reserves = True
+
+    def key(self, model: Projected) -> Hashable:
+        """The two numbers that C depends on."""
+        projection = model.projection()
+        return projection.dropout, projection.ridge
+
+    def fit(self, models: Sequence[Projected], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+        """Invert once, find each kind of directions once, then take columns for each model."""
+        projections = [model.projection() for model in models]
+        system = System(train, projections[0].dropout, projections[0].ridge, ctx)
+        found: dict[int, LowRank] = {}
+        for kind in dict.fromkeys(one.kind for one in projections):
+            alike = {place: one for place, one in enumerate(projections) if one.kind == kind}
+            subspace = max(alike.values(), key=lambda one: one.k).subspace(system)
+            closed = subspace.bases([one.shrinkage(subspace.rank) for one in alike.values()])
+            found.update(zip(alike, closed, strict=True))
+        return [one.finish(system, found[place]) for place, one in enumerate(projections)]
 
 
 @MODELS.register("lr-dlae")
 @dataclass(frozen=True)
-class LrDlae(LowRankAutoencoder):
+class LrDlae(Model):
     """Denoising linear autoencoder of rank k: exactly the best one."""
 
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
-    kind: ClassVar[Kind] = Kind(emphasised=False, in_data=True)
+    family = LowRankAutoencoders()
     k: int = rank_param("the number of items")
     p: float = dropout_param(0.3)
     l2: float = ridge_param(100.0)
 
+    def projection(self) -> Projection:
+        """Of the W of `dlae`, in the data."""
+        return Projection(self.k, self.p, self.l2, emphasised=False)
+
 
 @MODELS.register("lr-edlae-1")
 @dataclass(frozen=True)
-class LrEdlae1(LowRankAutoencoder):
+class LrEdlae1(Model):
     """The matrix of rank k that is closest to `edlae` on the data, penalties included."""
 
-    cite = "On the Regularization Landscape for the Linear Recommendation Models"
-    kind: ClassVar[Kind] = Kind(emphasised=True, in_data=True)
+    cite = LrDlae.cite
+    family = LowRankAutoencoders()
     k: int = rank_param("the number of items")
     p: float = dropout_param(0.5)
     l2: float = ridge_param(10.0)
 
-    @property
-    def factor(self) -> float:
-        """1/q, as in `edlae`."""
-        return 1.0 / (1.0 - self.p)
+    def projection(self) -> Projection:
+        """Of the W of `edlae`, which has a factor 1/q, in the data."""
+        return Projection(self.k, self.p, self.l2, 1.0 / (1.0 - self.p))
 
 
 @MODELS.register("lr-edlae-2")
 @dataclass(frozen=True)
-class LrEdlae2(LrEdlae1):
+class LrEdlae2(Model):
     """The matrix of rank k that is closest to `edlae`, entry by entry."""
 
-    kind: ClassVar[Kind] = Kind(emphasised=True, in_data=False)
+    cite = LrDlae.cite
+    family = LowRankAutoencoders()
+    k: int = rank_param("the number of items")
+    p: float = dropout_param(0.5)
+    l2: float = ridge_param(10.0)
+
+    def projection(self) -> Projection:
+        """Of the W of `edlae`, which has a factor 1/q, by itself."""
+        return Projection(self.k, self.p, self.l2, 1.0 / (1.0 - self.p), in_data=False)
 
 
 @MODELS.register("deql-lowrank")
 @dataclass(frozen=True)
-class DeqlLowRank(LowRankAutoencoder):
+class DeqlLowRank(Model):
     """The decoupled expected quadratic loss at a = b, where its best W of rank k is known."""
 
     cite = "Generalizing Linear Autoencoder Recommenders with Decoupled Expected Quadratic Loss"
-    kind: ClassVar[Kind] = Kind(emphasised=False, in_data=True)
+    family = LowRankAutoencoders()
     k: int = rank_param("the number of items")
     p: float = dropout_param(0.3)
     l2: float | None = param(None, help="the paper's λ at a = b = 1; gives λ' = λ / q²", low=0,
@@ -217,17 +228,11 @@ class DeqlLowRank(LowRankAutoencoder):
     def __post_init__(self) -> None:
         """Fill in the default penalty and refuse two."""
         super().__post_init__()
-        effective = effective_penalty(self.name, self.l2, self.l2_effective, 100.0)
+        effective = one_penalty(self.name, self.l2, self.l2_effective, 100.0)
         object.__setattr__(self, "l2_effective", effective)
 
-    @property
-    def ridge(self) -> float:
-        """λ' = λ / (q β) with β = q p + q² = q."""
-        if self.l2 is None:
-            return float(self.l2_effective or 0.0)
-        return self.l2 / (1.0 - self.p) ** 2
-
-    @property
-    def factor(self) -> float:
-        """W is 1/q times that of `lr-dlae`."""
-        return 1.0 / (1.0 - self.p)
+    def projection(self) -> Projection:
+        """That of `lr-dlae` at λ' = λ / (q β), times 1/q; β = q p + q² = q."""
+        q = 1.0 - self.p
+        ridge = effective_penalty(self.l2, self.l2_effective, q**2)
+        return Projection(self.k, self.p, ridge, 1.0 / q, emphasised=False)

@@ -6,11 +6,10 @@ fewer columns of V and another penalty is another h. For users of the train matr
 U diagMat(σ h) Vᵀ, the matrix that factorisation models look for; W folds in any other user.
 """
 
-from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +19,7 @@ from recbench.linalg.thin import GramProduct
 from recbench.linalg.types import Matrix, Vector
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
+from recbench.models.linear.inverse import ridge_param
 from recbench.models.linear.subspace import FEWER, Subspace, rank_param
 from recbench.models.scorers import Scorer
 from recbench.params import param
@@ -29,57 +29,46 @@ FIRST = 64
 """Singular values looked at before it is known how many dropout leaves."""
 
 
-class Spectral(Family):
+class Shrinking(Protocol):
+    """A model that is one function of the singular values."""
+
+    @property
+    def k(self) -> int | None:
+        """How many of them it looks at; None: until one is shrunk to nothing."""
+
+    def shrink(self, sigma: Vector) -> Vector:
+        """Return h, each in [0, 1], of these positive, descending values or the leading ones."""
+
+
+class Spectral(Family[Shrinking]):
     """Fits every model that shrinks singular values from one decomposition."""
 
-    def key(self, model: Model) -> Hashable:
+    reserves = True
+
+    def key(self, model: Shrinking) -> Hashable:
         """All of them need the same thing, more or less of it."""
         return "singular vectors"
 
-    def fit(self, models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+    def fit(
+        self, models: Sequence[Shrinking], train: sparse.csr_array, ctx: Context
+    ) -> list[Scorer]:
         """Decompose once, then shrink for each model."""
-        shrinking = [_spectral(model) for model in models]
-        sigma, vectors = singular(train, shrinking, ctx)
-        shrinkages = [model.shrink(sigma) for model in shrinking]
+        sigma, vectors = singular(train, models, ctx)
+        shrinkages = [model.shrink(sigma[: model.k]) for model in models]
         bases = Subspace(vectors, vectors, ctx.dtype).bases(shrinkages)
         return [Scorer(base, facts={"induced rank": base.rank}) for base in bases]
 
 
-class Shrinkage(Model):
-    """A model that is one function of the singular values."""
-
-    family: ClassVar[Family] = Spectral()
-    reserves = True
-
-    @property
-    def wanted(self) -> int:
-        """How many singular values to begin with."""
-        return int(getattr(self, "k", FIRST))
-
-    @abstractmethod
-    def shrink(self, sigma: Vector) -> Vector:
-        """Return h, each in [0, 1], of the leading ones of some positive, descending values."""
-
-    def needs_more(self, sigma: Vector) -> bool:
-        """Whether these leading singular values do not decide h yet."""
-        return False
-
-
-def _spectral(model: Model) -> Shrinkage:
-    """Narrow the type: the runner sends a family nothing but its own models."""
-    assert isinstance(model, Shrinkage)
-    return model
-
-
 def singular(
-    train: sparse.csr_array, models: Sequence[Shrinkage], ctx: Context
+    train: sparse.csr_array, models: Sequence[Shrinking], ctx: Context
 ) -> tuple[Vector, Matrix]:
     """The leading singular values that are not zero and their right vectors, enough for all."""
     most, items = min(train.shape), train.shape[1]
     operator, pairs = GramProduct(train), None
-    k = min(most, max(model.wanted for model in models))
+    open_ended = [model for model in models if model.k is None]
+    k = min(most, max(model.k or FIRST for model in models))
     while True:
-        if eigen.in_full(items, k) and any(isinstance(model, MfDropout) for model in models):
+        if eigen.in_full(items, k) and open_ended:
             k = most  # they come with the others, at no cost
         ctx.reserve(eigen.bytes_needed(items, k), f"{k:,} of {items:,} singular vectors", FEWER)
         pairs = eigen.leading(
@@ -87,7 +76,8 @@ def singular(
             progress=partial(ctx.progress, "singular vectors"),
         )  # fmt: skip
         sigma = _positive(pairs.values, items)
-        if len(sigma) < k or k == most or not any(model.needs_more(sigma) for model in models):
+        enough = all(len(model.shrink(sigma)) < len(sigma) for model in open_ended)
+        if len(sigma) < k or k == most or enough:
             return sigma, pairs.vectors[:, : len(sigma)]
         k = min(most, 2 * k)
 
@@ -122,18 +112,10 @@ def ridge(sigma: Vector, penalties: Vector | float) -> Vector:
 def nuclear_weights(sigma: Vector, penalties: Vector | float) -> Vector:
     """The thresholds μ_i = λ_i σ_i / (σ_i² + λ_i) that shrink as ridge penalties λ_i do.
 
-    Proposition 1 of the landscape paper; the way back is `ridge_weights`. Equal λ give μ that
-    rise as σ falls to √λ, and fall with it below.
+    Proposition 1 of the landscape paper. Equal λ give μ that rise as σ falls to √λ, and fall with
+    it below.
     """
     return penalties * sigma / (sigma**2 + penalties)
-
-
-def ridge_weights(sigma: Vector, thresholds: Vector | float) -> Vector:
-    """The ridge penalties λ_i = μ_i σ_i² / (σ_i - μ_i) that shrink as thresholds μ_i < σ_i do.
-
-    Equal μ give λ that rise with σ from 2 μ on: the strongest directions are penalised most.
-    """
-    return thresholds * sigma**2 / (sigma - thresholds)
 
 
 def induced_rank(sigma: Vector, p: float) -> tuple[int, float]:
@@ -150,24 +132,27 @@ def induced_rank(sigma: Vector, p: float) -> tuple[int, float]:
 
 @MODELS.register("regularized-pca")
 @dataclass(frozen=True)
-class RegularizedPca(Shrinkage):
+class RegularizedPca(Model):
     """Matrix factorisation with an L2 penalty on both factors, solved exactly."""
 
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
+    family = Spectral()
     k: int = rank_param("the rank of the data")
     l2: float = param(5.0, help="penalty λ on both factors; what σ is lowered by", low=0, log=True)
 
     def shrink(self, sigma: Vector) -> Vector:
         """Minimise ‖R - PQᵀ‖² + λ (‖P‖² + ‖Q‖²): every singular value falls by λ."""
-        return soft(sigma[: self.k], self.l2)
+        return soft(sigma, self.l2)
 
 
 @MODELS.register("mf-dropout")
 @dataclass(frozen=True)
-class MfDropout(Shrinkage):
+class MfDropout(Model):
     """Matrix factorisation with dropout on the factors; the rank follows from p."""
 
     cite = "Cavazza et al. (2018), Dropout as a Low-Rank Regularizer for Matrix Factorization"
+    family = Spectral()
+    k: ClassVar[None] = None
     p: float = param(
         0.99, help="probability that a lone factor is kept", low=0, high=1, open_low=True,
         open_high=True,
@@ -179,78 +164,83 @@ class MfDropout(Shrinkage):
         rank, threshold = induced_rank(sigma, self.p)
         return soft(sigma[:rank], threshold)
 
-    def needs_more(self, sigma: Vector) -> bool:
-        """Whether the induced rank may be larger than the number of values seen."""
-        return induced_rank(sigma, self.p)[0] == len(sigma)
-
 
 @MODELS.register("vlae")
 @dataclass(frozen=True)
-class Vlae(Shrinkage):
+class Vlae(Model):
     """Linear variational autoencoder: factors are penalised more the weaker their direction."""
 
     cite = "Lucas et al. (2019), Don't Blame the ELBO! A Linear VAE Perspective"
+    family = Spectral()
     k: int = rank_param("the rank of the data")
     c: float = param(100.0, help="weights are λ_i = c / σ_i", low=0, log=True)
 
     def shrink(self, sigma: Vector) -> Vector:
         """Minimise ‖R - PQᵀ‖² + Σ λ_i (‖p_i‖² + ‖q_i‖²): the largest σ gets the smallest weight."""
-        kept = sigma[: self.k]
-        return soft(kept, self.c / kept)
+        return soft(sigma, self.c / sigma)
 
 
 @MODELS.register("wlae")
 @dataclass(frozen=True)
-class Wlae(Shrinkage):
+class Wlae(Model):
     """Linear autoencoder with a weighted L2 penalty on encoder and decoder."""
 
     cite = "Bao et al. (2020), Regularized Linear Autoencoders Recover the Principal Components"
+    family = Spectral()
     k: int = rank_param("the rank of the data")
     l2: float = param(100.0, help="smallest weight λ", low=0, log=True)
     power: float = _power(0)
 
     def shrink(self, sigma: Vector) -> Vector:
         """Minimise ‖R - R A Bᵀ‖² + Σ λ_i (‖a_i‖² + ‖b_i‖²): h = (1 - λ_i / σ_i²)₊."""
-        kept = sigma[: self.k]
-        return np.maximum(1.0 - weights(kept, self.l2, self.power) / kept**2, 0.0)
+        return np.maximum(1.0 - weights(sigma, self.l2, self.power) / sigma**2, 0.0)
 
 
 @MODELS.register("lrr")
 @dataclass(frozen=True)
-class Lrr(Shrinkage):
+class Lrr(Model):
     """Ridge regression of all items on all items, of low rank."""
 
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
+    family = Spectral()
     k: int = rank_param("the rank of the data")
-    l2: float = param(100.0, help="ridge penalty λ", low=0, log=True)
+    l2: float = ridge_param(100.0)
 
     def shrink(self, sigma: Vector) -> Vector:
         """Minimise ‖R - RW‖² + λ ‖W‖² over W of rank k."""
-        return ridge(sigma[: self.k], self.l2)
+        return ridge(sigma, self.l2)
 
 
 @MODELS.register("lrr-weighted")
 @dataclass(frozen=True)
-class LrrWeighted(Lrr):
+class LrrWeighted(Model):
     """Low-rank ridge regression with a penalty of its own for every singular direction."""
 
+    cite = Lrr.cite
+    family = Spectral()
+    k: int = rank_param("the rank of the data")
+    l2: float = ridge_param(100.0)
     power: float = _power(-4)
 
     def shrink(self, sigma: Vector) -> Vector:
         """Minimise ‖R - RW‖² + Σ λ_i ‖v_iᵀ W‖² over W of rank k."""
-        kept = sigma[: self.k]
-        return ridge(kept, weights(kept, self.l2, self.power))
+        return ridge(sigma, weights(sigma, self.l2, self.power))
 
 
 @MODELS.register("mf-sorted")
 @dataclass(frozen=True)
-class MfSorted(LrrWeighted):
+class MfSorted(Model):
     """Matrix factorisation with the weights that would make it `lrr-weighted`, if it could.
 
     Its optimum puts the smallest weight on the largest σ, whatever order they are given in.
     """
 
+    cite = LrrWeighted.cite
+    family = Spectral()
+    k: int = rank_param("the rank of the data")
+    l2: float = ridge_param(100.0)
+    power: float = _power(-4)
+
     def shrink(self, sigma: Vector) -> Vector:
         """Map the penalties to thresholds (proposition 1), then sort them."""
-        kept = sigma[: self.k]
-        return soft(kept, np.sort(nuclear_weights(kept, weights(kept, self.l2, self.power))))
+        return soft(sigma, np.sort(nuclear_weights(sigma, weights(sigma, self.l2, self.power))))

@@ -12,7 +12,7 @@ from recbench.linalg.prefixes import top_of_prefixes
 from recbench.linalg.thin import Thin
 from recbench.linalg.topk import Scale, Scales, Top
 from recbench.linalg.types import Floats, Indices, Progress, Vector, silent
-from recbench.models.scorers import Base, Scorer
+from recbench.models.scorers import Base, Query, Scorer
 from recbench.params import param
 
 RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
@@ -82,22 +82,18 @@ class Shrunk:
         return self._shrink(self.subspace.coordinates(history), rank)
 
     def tops(
-        self,
-        wanted: dict[int, list[Scale]],
-        history: sparse.csr_array,
-        seen: sparse.csr_array,
-        k: int,
-        progress: Progress,
+        self, wanted: dict[int, list[Scale]], query: Query, progress: Progress
     ) -> dict[int, list[Top]]:
         """Rank at several ranks in one pass, in blocks that stay in the cache."""
-        kept, rank = self.subspace.keep(history), max(wanted)
+        kept, rank = self.subspace.keep(query.history), max(wanted)
 
         def left(start: int, stop: int) -> Floats:
             if kept is None:
-                return self.left(history[start:stop], rank)
+                return self.left(query.history[start:stop], rank)
             return self._shrink(kept[start:stop], rank)
 
-        return top_of_prefixes(left, self.subspace.out_of[:, :rank], wanted, seen, k, progress)
+        right = self.subspace.out_of[:, :rank]
+        return top_of_prefixes(left, right, wanted, query.seen, query.k, progress)
 
     def _shrink(self, coordinates: Floats, rank: int) -> Floats:
         return np.asarray(coordinates[:, :rank] * self.h[:rank])
@@ -129,32 +125,18 @@ class LowRank(Base):
         """Multiply the histories with one factor after the other."""
         return np.asarray(self.shrunk.left(history, self.rank) @ self.items.T)
 
-    def top(
-        self,
-        history: sparse.csr_array,
-        rows: Indices,
-        seen: sparse.csr_array,
-        k: int,
-        scales: Scales = (None,),
-        progress: Progress = silent,
-    ) -> list[Top]:
+    def top(self, query: Query, scales: Scales = (None,), progress: Progress = silent) -> list[Top]:
         """Rank at this rank alone."""
-        return self.shrunk.tops({self.rank: list(scales)}, history, seen, k, progress)[self.rank]
+        return self.shrunk.tops({self.rank: list(scales)}, query, progress)[self.rank]
 
     def tops(
-        self,
-        scorers: Sequence[Scorer],
-        history: sparse.csr_array,
-        rows: Indices,
-        seen: sparse.csr_array,
-        k: int,
-        progress: Progress = silent,
+        self, scorers: Sequence[Scorer], query: Query, progress: Progress = silent
     ) -> list[Top]:
         """Rank at the rank of every scorer in one pass."""
         wanted: dict[int, list[Scale]] = {}
         for scorer in scorers:
             wanted.setdefault(_rank(scorer), []).append(scorer.scale)
-        found = self.shrunk.tops(wanted, history, seen, k, progress)
+        found = self.shrunk.tops(wanted, query, progress)
         tops = {rank: iter(some) for rank, some in found.items()}
         return [next(tops[_rank(scorer)]) for scorer in scorers]
 

@@ -7,11 +7,11 @@ from recbench.campaign import traces
 from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row
 from recbench.campaign.selection import ranked, selected
+from recbench.models.rounds import Trace
 from recbench.params import format_value
 from recbench.report.html import charts
 from recbench.report.html.landscapes import Figure
 
-Rounds = traces.Rounds
 FLAT = 0.1
 """Of the height of a chart: what all rounds but the first must span to be told apart."""
 
@@ -67,7 +67,7 @@ def _differences(row: Row, others: Sequence[Row]) -> list[str]:
     return [*words, f"seed {row.seed}"] if seeds else words
 
 
-def _figure(curves: Mapping[str, Rounds], x: str, y: str, *, log: bool = False) -> Figure | None:
+def _figure(curves: Mapping[str, Trace], x: str, y: str, *, log: bool = False) -> Figure | None:
     """One quantity against another, for the curves that have both."""
     series = {
         name: [

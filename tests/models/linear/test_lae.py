@@ -8,6 +8,7 @@ from scipy import optimize, sparse
 
 from recbench.campaign.search.grammar import models_from
 from recbench.errors import RecbenchError, UsageError
+from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.linear import lae
@@ -18,7 +19,7 @@ LOSSES = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-def fitted(model: lae.LinearAutoencoder, train: sparse.csr_array) -> np.ndarray:
+def fitted(model: Model, train: sparse.csr_array) -> np.ndarray:
     """W of a fitted model, dense."""
     (scorer,) = model.family.fit([model], train, Context(dtype=np.float64))
     return scorer.weights(range(train.shape[1]))

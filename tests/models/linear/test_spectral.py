@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from recbench.campaign.search.grammar import models_from
 from recbench.errors import Refused, UsageError
 from recbench.linalg import eigen
+from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.contract import CHECKS, check_model, example
 from recbench.models.linear import spectral, subspace
@@ -23,9 +24,9 @@ from recbench.models.linear.spectral import (
     Wlae,
     induced_rank,
     nuclear_weights,
-    ridge_weights,
     weights,
 )
+from recbench.models.scorers import Query
 from recbench.params import make
 from recbench.registry import MODELS
 
@@ -38,11 +39,11 @@ EVERY = [RegularizedPca, MfDropout, Vlae, Wlae, Lrr, LrrWeighted, MfSorted]
 Objective = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 
-def fitted(*models: spectral.Shrinkage, train: sparse.csr_array = TRAIN) -> list:
+def fitted(*models: Model, train: sparse.csr_array = TRAIN) -> list:
     return models[0].family.fit(models, train, Context(dtype=np.float64))
 
 
-def matrix_of(model: spectral.Shrinkage, train: sparse.csr_array = TRAIN) -> np.ndarray:
+def matrix_of(model: Model, train: sparse.csr_array = TRAIN) -> np.ndarray:
     """W of a fitted model."""
     return fitted(model, train=train)[0].base.weights()
 
@@ -206,6 +207,11 @@ def test_lrr_at_full_rank_is_ridge_regression():
 def test_uniform_wlae_is_vlae():
     """λ_i = c / σ_i lowers σ_i² by c."""
     assert np.allclose(matrix_of(Vlae(k=5, c=4.0)), matrix_of(Wlae(k=5, l2=4.0, power=0)))
+
+
+def ridge_weights(sigma: np.ndarray, thresholds: np.ndarray | float) -> np.ndarray:
+    """The ridge penalties that shrink as thresholds below σ do: the way back."""
+    return thresholds * sigma**2 / (sigma - thresholds)
 
 
 def test_ridge_penalties_and_thresholds_map_onto_each_other():
@@ -382,18 +388,18 @@ def test_scores_and_rankings_follow_the_history_they_are_asked_for():
         for history in (TRAIN, flipped):
             dense = history.toarray() @ scorer.base.weights()
             assert np.allclose(scorer.score(history), dense, atol=1e-12)
-            (top,) = scorer.base.top(history, rows, none, ITEMS)
+            (top,) = scorer.base.top(Query(history, rows, none, ITEMS))
             assert np.allclose(np.sort(dense)[:, ::-1], top.scores, atol=1e-12)
 
 
 def test_coordinates_too_large_to_keep_are_computed_in_blocks(monkeypatch):
     rows, none = np.arange(USERS, dtype=np.int32), sparse.csr_array((USERS, ITEMS))
     (scorer,) = fitted(Lrr(k=3, l2=2.0))
-    (kept,) = scorer.base.top(TRAIN, rows, none, 4)
+    (kept,) = scorer.base.top(Query(TRAIN, rows, none, 4))
     monkeypatch.setattr(subspace, "KEPT_BYTES", 10)
     (scorer,) = fitted(Lrr(k=3, l2=2.0))
     assert scorer.base.shrunk.subspace.keep(TRAIN) is None
-    (blocks,) = scorer.base.top(TRAIN, rows, none, 4)
+    (blocks,) = scorer.base.top(Query(TRAIN, rows, none, 4))
     assert np.array_equal(kept.items, blocks.items)
 
 

@@ -1,0 +1,198 @@
+"""A run as it is asked for: what the command line, files, the library and checks have in common.
+
+Everything is text, a number or a path until `plan` makes a Plan of it: what was typed is checked
+before any data are touched.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from recbench.campaign.executors import Dask, Executor, InProcess, Parcel, Processes
+from recbench.campaign.folder import Campaign, default_folder
+from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
+from recbench.campaign.row import Row
+from recbench.campaign.runner import Runner
+from recbench.campaign.search.grammar import models_from, spaces_from, split_from
+from recbench.campaign.search.proposals import (
+    Listed,
+    Proposals,
+    Tpe,
+    check_spaces,
+    new_study,
+    random_models,
+)
+from recbench.campaign.table import table
+from recbench.campaign.worker import Worker
+from recbench.data.open import Access, Source, default_split, open_source
+from recbench.environment import usable_cores
+from recbench.errors import UsageError, unknown
+from recbench.evaluate.metrics import MetricSpec, parse_metric
+from recbench.linalg.types import Note, quiet
+from recbench.models.base import Model
+from recbench.models.context import Context
+from recbench.splits.base import SplitRule
+
+KNOWN = {
+    "search": ("grid", "random", "tpe"),
+    "dtype": ("float32", "float64"),
+    "executor": ("local", "dask"),
+}
+"""Words of which there are few."""
+
+Proposing = Callable[[Plan], Proposals]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run ends with."""
+
+    rows: list[Row]
+    plan: Plan
+    campaign: Campaign
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One line per trial and part."""
+        return table(self.rows, self.plan.select)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run in words, each with the meaning that it has on the command line."""
+
+    data: Source = "debian"
+    models: Sequence[str] = ()
+    sets: Sequence[str] = ()
+    grids: Sequence[str] = ()
+    search: str = "grid"
+    trials: int | None = None
+    search_seed: int = 0
+    split: str | None = None
+    """None: the one that the data are used with."""
+    metrics: Sequence[str] = ()
+    """Empty: what papers report for the split."""
+    select: str | None = None
+    """What chooses on validation, measured whether it is among the metrics or not."""
+    seeds: Sequence[int] = (0,)
+    dtype: str = "float32"
+    parts: tuple[str, ...] = CHOSEN
+    output: Path | None = None
+    jobs: int = 1
+    threads: int | None = None
+    """Of each process; None: every core, divided by the jobs."""
+    executor: str = "local"
+    scheduler: str | None = None
+    scratch: Path | None = None
+    """Where large inverses are kept instead of in memory."""
+    devices: tuple[str, ...] = ("cpu",)
+    """Where fits compute, one for each slot."""
+    trace: bool = False
+    debug: bool = False
+    force: bool = False
+    retry_failed: bool = False
+    plugins: Sequence[Path] = ()
+    """Files that are loaded here already, and must be wherever else models are fitted."""
+    command: Sequence[str] = ()
+    """What the manifest says was typed."""
+    announce: Callable[[str], None] = lambda text: None
+    progress: Note = quiet
+    downloads: Note = quiet
+    """Progress in bytes."""
+
+    def plan(self) -> tuple[Plan, Proposals]:
+        """Check what was typed, then open the data: what decides the numbers, and the trials."""
+        self._check()
+        models, proposing = self._search()
+        rule = split_from(self.split or default_split(self.data))
+        metrics, select = self._metrics(rule)
+        access = Access(fetching={"progress": self.downloads}, announce=self.announce)
+        plan = Plan(
+            open_source(self.data, access), rule, models, metrics, select.text,
+            seeds=tuple(dict.fromkeys(self.seeds)), dtype=self.dtype, parts=self.parts,
+        )  # fmt: skip
+        return plan, proposing(plan)
+
+    def runner(self) -> Runner:
+        """What carries the plan out in its folder; it knows what is finished and starts nothing."""
+        plan, proposals = self.plan()
+        context = Context(
+            threads=self.threads or max(1, usable_cores() // self.jobs),
+            scratch=self.scratch, progress=self.progress,
+        )  # fmt: skip
+        folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
+        worker = Worker(plan, context, self.debug, self.trace, self.devices)
+        return Runner(
+            worker, Campaign(folder), force=self.force, retry_failed=self.retry_failed,
+            announce=self.announce, command=self.command, search=proposals,
+        )  # fmt: skip
+
+    def run(self) -> Finished:
+        """Run what is missing; an interrupt says how far it came."""
+        return self.carry_out(self.runner())
+
+    def carry_out(self, runner: Runner) -> Finished:
+        """Have the runner of this request do its work where the request wants it done."""
+        runner.executor = self._executor(runner.worker)
+        try:
+            rows = runner.run()
+        except KeyboardInterrupt as interrupt:
+            done = sum(row.part == "valid" for row in runner.rows())
+            raise KeyboardInterrupt(
+                f"interrupted after {done} of {runner.total} trials; "
+                "what is finished is kept: the same command goes on from there"
+            ) from interrupt
+        return Finished(rows, runner.plan, runner.campaign)
+
+    def _check(self) -> None:
+        """Refuse words that do not exist or do not go together."""
+        if not self.models:
+            raise UsageError("which model? for example -m ease; `recbench list models` shows all")
+        for word, values in KNOWN.items():
+            if getattr(self, word) not in values:
+                raise unknown(word, str(getattr(self, word)), values)
+        for word in ("trials", "jobs", "threads"):
+            number = getattr(self, word)
+            if number is not None and number < 1:
+                raise UsageError(f"{word} must be 1 or more, not {number}")
+        if self.search == "grid" and self.trials is not None:
+            raise UsageError("--trials belongs to --search random or --search tpe")
+        if self.search != "grid" and self.trials is None:
+            raise UsageError(
+                f"--search {self.search} needs --trials N: so many settings of each model"
+            )
+        if self.executor == "dask" and self.scheduler is None:
+            raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
+
+    def _search(self) -> tuple[list[Model], Proposing]:
+        """The models that are known beforehand, and what makes trials of them."""
+        asked = self.models, self.sets, self.grids
+        if self.trials is None:
+            return models_from(*asked), lambda plan: Listed(plan.trials)
+        spaces, trials, seed = spaces_from(*asked), self.trials, self.search_seed
+        check_spaces(spaces)
+        if self.search == "random":
+            about = {
+                "by": "random", "trials": trials, "seed": seed, "spaces": [s.text for s in spaces],
+            }  # fmt: skip
+            return random_models(spaces, trials, seed), lambda plan: Listed(plan.trials, about)
+        new_study("")  # or it says what is not installed
+        return [], lambda plan: Tpe(plan, spaces, trials, seed)
+
+    def _metrics(self, rule: SplitRule) -> tuple[list[MetricSpec], MetricSpec]:
+        """What is measured, and which of it chooses."""
+        metrics = [parse_metric(text) for text in self.metrics or rule.metrics]
+        select = parse_metric(self.select) if self.select else metrics[0]
+        if select.text not in {metric.text for metric in metrics}:
+            metrics.append(select)
+        return metrics, metric_to_select(metrics, select.text)
+
+    def _executor(self, worker: Worker) -> Executor:
+        """Where groups of trials are fitted."""
+        if self.executor == "dask" and self.scheduler is not None:
+            return Dask(Parcel.of(worker, self.plugins), self.scheduler)
+        if self.jobs > 1:
+            return Processes(Parcel.of(worker, self.plugins), self.jobs)
+        return InProcess(worker)

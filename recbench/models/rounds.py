@@ -1,0 +1,214 @@
+"""Fits that go in rounds: sweeps of least squares, alternating directions, epochs.
+
+`Rounds` is such a fit: what one round does, and what there is after it. `run` goes round. It keeps
+the trace, asks validation whether to stop and comes back to the best, hands out what models of
+fewer rounds would be, and saves a checkpoint now and then: a fit that was killed goes on from there
+and ends in the same bytes.
+
+Where the chosen model is fitted again on train and validation together, validation cannot be asked.
+`Context.rounds` then says after how many rounds it stopped before, and this fit stops there too.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar
+
+from recbench.errors import RecbenchError
+from recbench.models.base import Fit
+from recbench.models.checkpoint import State
+from recbench.models.context import Context
+from recbench.models.scorers import Scorer
+
+Trace = Sequence[Mapping[str, float]]
+"""What is known of each round."""
+NOW = "now"
+"""The checkpoint of the round that was saved last."""
+
+
+class Rounds(ABC):
+    """A fit under way."""
+
+    word: ClassVar[str] = "round"
+    """What a round is called in a trace."""
+    first: ClassVar[int] = 1
+    """The number of the first round; 0 where that makes a beginning and improves nothing yet."""
+
+    @abstractmethod
+    def advance(self, number: int) -> Mapping[str, float]:
+        """Make a round; return what the trace should say of it."""
+
+    @abstractmethod
+    def settled(self, trace: Trace) -> bool:
+        """Whether further rounds would change nothing."""
+
+    @abstractmethod
+    def look(self) -> Scorer:
+        """What there is now, to be measured and forgotten."""
+
+    def hand_out(self) -> Scorer:
+        """What there is now, to be kept; no round follows."""
+        return self.look()
+
+    @abstractmethod
+    def state(self) -> State:
+        """Everything that further rounds depend on. It is written at once: no copy is needed."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Go back to a `state`, or to a `keep`."""
+
+    def keep(self) -> State:
+        """Copy what `hand_out` depends on."""
+        return {name: array.copy() for name, array in self.state().items()}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a fit may go on."""
+
+    most: int
+    patience: int = 0
+    """Stop after this many validations without a new best; 0: validation is not asked."""
+    every: int = 1
+    """Rounds from one validation to the next."""
+
+
+@dataclass
+class Best:
+    """The round that validation likes best so far."""
+
+    value: float = float("-inf")
+    round: int = 0
+    worse: int = 0
+    """Validations since then."""
+    kept: State = field(default_factory=dict)
+
+
+def run(
+    fit: Rounds, ctx: Context, name: str, key: str, schedule: Schedule, counts: Sequence[int]
+) -> list[Fit]:
+    """Go round until it is time to stop; for each count, what there is after so many rounds.
+
+    `name` is what progress is called; `key` tells this fit from others of its group. What was
+    reached before an error is handed out all the same.
+    """
+    course = _Course(fit, ctx, name, key, schedule)
+    last = _or_why(partial(course.go, counts))
+    early = {count: _or_why(partial(course.handed_out, count)) for count in course.handed}
+    return [early.get(count, last) for count in counts]
+
+
+def _or_why(made: Callable[[], Scorer]) -> Fit:
+    try:
+        return made()
+    except RecbenchError as error:
+        return error
+
+
+class _Course:
+    """A fit from its first round to its last."""
+
+    def __init__(self, fit: Rounds, ctx: Context, name: str, key: str, schedule: Schedule) -> None:
+        self.fit, self.ctx, self.name, self.key, self.schedule = fit, ctx, name, key, schedule
+        self.choosing = schedule.patience > 0 and ctx.validate is not None
+        chosen = ctx.rounds.get(key) if schedule.patience > 0 and not self.choosing else None
+        self.most = schedule.most if chosen is None else min(chosen, schedule.most)
+        self.trace: list[dict[str, float]] = []
+        self.best = Best()
+        self.handed: dict[int, State] = {}
+        self._saved: set[int] = set()
+
+    @property
+    def number(self) -> int:
+        """The round that was made last."""
+        return self.fit.first + len(self.trace) - 1
+
+    @property
+    def seconds(self) -> float:
+        """What the rounds have taken, without validation."""
+        return self.trace[-1]["seconds"] if self.trace else 0.0
+
+    def go(self, counts: Collection[int]) -> Scorer:
+        """Make all rounds, and keep on the way what there is after these."""
+        self._resume()
+        while not self._round():
+            if self.number in counts:
+                self.handed[self.number] = self.fit.keep()
+            if self.ctx.checkpoint is not None:
+                self.ctx.checkpoint.save_in_time(self.key, NOW, self.seconds, self._everything)
+        return self._last()
+
+    def _last(self) -> Scorer:
+        """What there is at the end, or was when validation liked it best."""
+        if not self.choosing:
+            return replace(self.fit.hand_out(), trace=self.trace, rounds=self.number)
+        self.fit.restore(self.best.kept)
+        return replace(self.fit.hand_out(), trace=self.trace, rounds=self.best.round)
+
+    def handed_out(self, count: int) -> Scorer:
+        """What there was after so many rounds."""
+        self.fit.restore(self.handed[count])
+        trace = self.trace[: count - self.fit.first + 1]
+        return replace(self.fit.hand_out(), trace=trace, rounds=count)
+
+    def _round(self) -> bool:
+        """Make a round and measure it if that is due; whether it was the last."""
+        start, number = time.perf_counter(), self.number + 1
+        told = self.fit.advance(number)
+        seconds = self.seconds + time.perf_counter() - start
+        self.trace.append({self.fit.word: number, "seconds": seconds, **told})
+        ended = number >= self.most or self.fit.settled(self.trace)
+        self.ctx.progress(self.name, number, number if ended else self.schedule.most)
+        return self._stopped() or ended
+
+    def _stopped(self) -> bool:
+        """Measure what there is, where that is due; whether validation says to stop."""
+        if self.number % self.schedule.every or not (self.choosing or self.ctx.watch):
+            return False
+        scorer = replace(self.fit.look(), trace=self.trace, rounds=self.number)
+        if self.ctx.watch is not None:
+            self.trace[-1] |= self.ctx.watch(scorer)
+        if not self.choosing or self.ctx.validate is None:
+            return False
+        value = self.trace[-1]["validation"] = self.ctx.validate(scorer)
+        if value > self.best.value:
+            self.best = Best(value, self.number, kept=self.fit.keep())
+        else:
+            self.best.worse += 1
+        return self.best.worse >= self.schedule.patience
+
+    def _everything(self) -> tuple[State, Mapping[str, Any]]:
+        """What a checkpoint holds, beside those of rounds that are handed out."""
+        assert self.ctx.checkpoint is not None
+        for number in self.handed.keys() - self._saved:
+            self.ctx.checkpoint.save(self.key, str(number), self.handed[number], {})
+            self._saved.add(number)
+        state = {f"state/{name}": array for name, array in self.fit.state().items()}
+        kept = {f"kept/{name}": array for name, array in self.best.kept.items()}
+        best = [self.best.value, self.best.round, self.best.worse]
+        return state | kept, {"trace": self.trace, "best": best, "handed": [*self.handed]}
+
+    def _resume(self) -> None:
+        """Go on from a checkpoint, if there is one and it is whole."""
+        checkpoint = self.ctx.checkpoint
+        saved = checkpoint.load(self.key, NOW) if checkpoint is not None else None
+        if checkpoint is None or saved is None:
+            return
+        arrays, notes = saved
+        handed = {number: checkpoint.load(self.key, str(number)) for number in notes["handed"]}
+        if None in handed.values():
+            return
+        self.handed = {number: one[0] for number, one in handed.items() if one is not None}
+        self._saved = set(self.handed)
+        self.trace = notes["trace"]
+        value, number, worse = notes["best"]
+        self.best = Best(value, number, worse, _under("kept/", arrays))
+        self.fit.restore(_under("state/", arrays))
+        checkpoint.earlier += self.seconds
+
+
+def _under(prefix: str, arrays: State) -> State:
+    return {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}

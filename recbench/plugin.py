@@ -1,0 +1,86 @@
+"""The one module that a plugin file imports from: registries, and what is registered in them.
+
+    from recbench.plugin import MODELS, Constant, Model, Scorer, param
+
+docs/adding-a-model.md has a whole file for a model, a metric, a split, a reader and a loss.
+"""
+
+from recbench.data.dataset import Dataset, binary_csr
+from recbench.data.interactions import Interactions
+from recbench.data.readers.archive import LIMITS, Limits, Member, matcher, members
+from recbench.data.readers.cells import CellError
+from recbench.data.readers.columns import Rows
+from recbench.data.readers.lines import Block, ahead, blocks
+from recbench.data.readers.options import listed
+from recbench.errors import DataError, RecbenchError, Refused, UsageError
+from recbench.evaluate.ranking import Ranking
+from recbench.linalg.normal import Terms
+from recbench.models.base import Family, Fit, Model
+from recbench.models.context import Context
+from recbench.models.factors.losses import Objective, QuadraticLoss
+from recbench.models.popularity import Constant
+from recbench.models.rounds import Rounds, Schedule, run
+from recbench.models.scorers import Base, Factors, ItemItem, Query, Scorer
+from recbench.params import Described, held, inlined, make, param
+from recbench.registry import LOSSES, METRICS, MODELS, READERS, SPLITS, Registry
+from recbench.splits.base import SplitRule, check_data, check_part, part_of
+from recbench.splits.rows import by_user, deal, shuffle_users
+from recbench.splits.types import Part, Split
+
+__all__ = [
+    "LIMITS",
+    "LOSSES",
+    "METRICS",
+    "MODELS",
+    "READERS",
+    "SPLITS",
+    "Base",
+    "Block",
+    "CellError",
+    "Constant",
+    "Context",
+    "DataError",
+    "Dataset",
+    "Described",
+    "Factors",
+    "Family",
+    "Fit",
+    "Interactions",
+    "ItemItem",
+    "Limits",
+    "Member",
+    "Model",
+    "Objective",
+    "Part",
+    "QuadraticLoss",
+    "Query",
+    "Ranking",
+    "RecbenchError",
+    "Refused",
+    "Registry",
+    "Rounds",
+    "Rows",
+    "Schedule",
+    "Scorer",
+    "Split",
+    "SplitRule",
+    "Terms",
+    "UsageError",
+    "ahead",
+    "binary_csr",
+    "blocks",
+    "by_user",
+    "check_data",
+    "check_part",
+    "deal",
+    "held",
+    "inlined",
+    "listed",
+    "make",
+    "matcher",
+    "members",
+    "param",
+    "part_of",
+    "run",
+    "shuffle_users",
+]

@@ -1,0 +1,83 @@
+"""A model, a metric, a split, a reader and a loss: each the file that the documentation shows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recbench as package
+from recbench.campaign.folder import Campaign
+
+PAGE = (Path(__file__).parents[1] / "docs" / "adding-a-model.md").read_text(encoding="utf-8")
+OWN = "--data toy.csv --user u --item i"
+
+
+@pytest.fixture
+def plugins(folder):
+    """Every file of the page, and the catalogue that names the reader, in an empty folder."""
+    for name, code in re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)```", PAGE, re.DOTALL):
+        (folder / name).write_text(code, encoding="utf-8")
+    return folder
+
+
+def test_the_page_has_five_files_and_they_import_from_one_module(plugins):
+    files = sorted(path.name for path in plugins.glob("*.py"))
+    assert files == ["active.py", "baskets.py", "one_out.py", "rarity.py", "rbp.py"]
+    for name in files:
+        text = (plugins / name).read_text()
+        assert set(re.findall(r"recbench(?:\.\w+)*", text)) == {"recbench.plugin"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "check-plugin --plugin rarity.py rarity",
+        "info --plugin rarity.py rarity",
+        f"run {OWN} --plugin rarity.py -m rarity --grid power=0.5:1",
+        f"run {OWN} --plugin rbp.py -m ease -k ndcg@20,rbp@50",
+        f"run {OWN} --plugin one_out.py -m ease --split one-out[seed=3]",
+        f"run {OWN} --plugin active.py -m als[loss=active,factors=32] --grid loss.alpha=0.1,1,10",
+        "check-plugin --plugin active.py als[loss=active]",
+        "info --plugin active.py als[loss=active]",
+        "list losses --plugin active.py",
+    ],
+)
+def test_each_does_what_the_page_says(plugins, recbench, words):
+    result = recbench(*words.split())
+    assert result.exit_code == 0, result.output
+
+
+def test_the_reader_reads_a_file_of_the_page(plugins, recbench):
+    (plugins / "datasets.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
+    baskets = [" ".join(f"i{(k * j) % 17}" for j in range(6, 14)) for k in range(1, 200)]
+    (plugins / "baskets.dat").write_text("\n".join(baskets) + "\n")
+    result = recbench("run", "--plugin", "baskets.py", "-d", "market", "-m", "ease", "-o", "out")
+    assert result.exit_code == 0, result.output
+    (row, *_) = Campaign(plugins / "out").rows().values()
+    assert row.dataset == "market"
+    (plugins / "baskets.dat").write_bytes(b"i1 i2\ni3 \xff\n")
+    broken = recbench("fetch", "-f", "market")
+    assert broken.exit_code != 0
+
+
+def test_losses_that_a_model_holds_are_its_parameters(plugins, recbench):
+    words = ["run", *OWN.split(), "--plugin", "active.py", "-m", "als[loss=active,factors=8]"]
+    result = recbench(*words, "--grid", "loss.alpha=0.1,1", "-o", "out", "--json")
+    assert result.exit_code == 0, result.output
+    texts = {row.text for row in Campaign(plugins / "out").rows().values()}
+    assert len(texts) == 2
+    assert all("loss=active[alpha=" in text for text in texts)
+    wrong = recbench(*words, "--grid", "loss.alfa=1")
+    assert "did you mean 'loss.alpha'" in wrong.output
+    (row,) = {row.trial for row in Campaign(plugins / "out").rows().values() if row.part == "test"}
+    assert row
+
+
+def test_the_package_offers_its_doors_when_asked():
+    code = "import sys, recbench; assert 'numpy' not in sys.modules; print(recbench.api.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("recbench.api", "")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = package.nothing
