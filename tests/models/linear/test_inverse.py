@@ -1,5 +1,4 @@
 import os
-import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -28,11 +27,17 @@ steps = 0
 def progress(what, done, total):
     global steps
     steps += 1
-    if steps == int(sys.argv[2]):
+    if steps == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
-invert(example(60, 150), 0.3, 5.0, Context(scratch=Path(sys.argv[1]), progress=progress))
+for last in map(int, sys.argv[2:]):
+    if (child := os.fork()) == 0:
+        scratch = Path(sys.argv[1], str(last))
+        invert(example(60, 150), 0.3, 5.0, Context(scratch=scratch, progress=progress))
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 """
+STEPS = (1, 40, 300)
 
 
 def test_the_inverse_is_one_in_memory_and_on_disk(tmp_path):
@@ -71,13 +76,23 @@ def test_a_finished_inverse_on_disk_is_opened_not_made(tmp_path):
     assert np.array_equal(first.panel(0, 9), second.panel(0, 9))
 
 
-@pytest.mark.parametrize("step", [1, 40, 300])
-def test_killed_in_the_middle_it_goes_on_to_the_same_numbers(tmp_path, monkeypatch, step):
-    words = [sys.executable, "-c", CODE, str(tmp_path / "a"), str(step)]
-    killed = subprocess.run(words, env=os.environ)
-    assert killed.returncode == -signal.SIGKILL
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A folder of folders in which processes, killed at their n-th step, left their work."""
+    folder = tmp_path_factory.mktemp("killed")
+    words = [sys.executable, "-c", CODE, str(folder), *map(str, STEPS)]
+    subprocess.run(words, env=os.environ, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_in_the_middle_it_goes_on_to_the_same_numbers(killed, tmp_path, monkeypatch, step):
     monkeypatch.setitem(inverse.__kwdefaults__, "side", 16)
-    found = [invert(example(60, 150), 0.3, 5.0, Context(scratch=tmp_path / f))[0] for f in "ab"]
+    assert list((killed / str(step)).iterdir())
+    found = [
+        invert(example(60, 150), 0.3, 5.0, Context(scratch=scratch))[0]
+        for scratch in (killed / str(step), tmp_path)
+    ]
     assert np.array_equal(found[0].panel(0, 150), found[1].panel(0, 150))
 
 
