@@ -87,6 +87,7 @@ SMALL = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", shown_commands())
 def test_every_command_of_the_readme_runs(command, recbench, folder, request):
     rows = [f"u{user},i{item},{(user * item) % 5 + 1}" for user in range(60) for item in range(15)]
@@ -113,6 +114,7 @@ def test_the_model_of_the_guide_passes_the_contract(tmp_path, folder):
     assert not problems
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_from_top_to_bottom(folder, checked):
     together: dict[str, object] = {}
     for number, code in enumerate(blocks(ROOT / "docs" / "tutorial.md", "python"), start=1):

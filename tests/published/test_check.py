@@ -110,6 +110,7 @@ def test_a_model_that_declines_did_not_get_worse_and_one_that_fails_did():
     assert finding(ROW, None).regressed
 
 
+@pytest.mark.slow
 def test_the_command_checks_golden_rows_and_notices_damage(recbench, golden, monkeypatch, tmp_path):
     good, _ = golden
     assert good.exit_code == 0, good.output
