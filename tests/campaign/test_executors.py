@@ -161,6 +161,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
     made = worker(*GRID)
     Runner(made, Campaign(tmp_path / "one"), InProcess(made)).run()
     executor = Dask(Parcel.of(made), cluster.scheduler_address)
+    told = []
+    made.context.progress = lambda *note: told.append(note)
     second = Runner(made, Campaign(tmp_path / "two"), executor)
     records, record = [], second._record
 
@@ -173,6 +175,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
     second._record = kill_one  # type: ignore[method-assign]
     second.run()
     assert len(records) >= len(GRID)
+    assert any(what.startswith("inverse [") for what, _, _ in told)  # from the workers
     assert table(tmp_path / "one") == table(tmp_path / "two")
 
 
