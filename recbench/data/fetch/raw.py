@@ -91,7 +91,7 @@ def plan(entry: Entry, home: Path, *, mirror: str | None = None) -> tuple[Planne
 
 def _planned(entry: Entry, file: RemoteFile, place: Place, mirror: str | None) -> Planned:
     path = file.path or place.target
-    held = place.part.stat().st_size if place.part.exists() else 0
+    held = place.partial.stat().st_size if place.partial.exists() else 0
     urls = _addresses(entry, file, mirror)
     return Planned(file.name, path, path.exists(), held, file.size, urls)
 
