@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recbench.data.clean import Rows, core
+from recbench.data.clean import Preparation, core
 from recbench.data.ids import Side, number, repeated
 from recbench.data.interactions import Interactions
 from recbench.data.recipe import Filter, Recipe
@@ -138,13 +138,13 @@ def _variants(
     interactions: Interactions, positive: Positive | None
 ) -> Iterator[tuple[Recipe, Pairs]]:
     """Apply a threshold; filters may then count distinct pairs or, if that differs, rows."""
-    rows = Rows(interactions.table, "the data")
-    rows.binarise(positive)
-    rows.encode()
-    pairs = Pairs(rows.user, rows.item)
-    repeats = repeated(rows.user.codes, rows.item.codes, rows.item.size)
+    preparation = Preparation(interactions.table, "the data")
+    preparation.binarise(positive)
+    preparation.encode()
+    pairs = Pairs(preparation.user, preparation.item)
+    repeats = repeated(preparation.user.codes, preparation.item.codes, preparation.item.size)
     if repeats is not None:
-        first = np.ones(len(rows.user.codes), dtype=np.bool_)
+        first = np.ones(len(preparation.user.codes), dtype=np.bool_)
         first[repeats[0][repeats[0] != repeats[1]]] = False
         pairs = replace(pairs, first=first)
         yield Recipe(positive, dedup=False), pairs
