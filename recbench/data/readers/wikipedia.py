@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, members
-from recbench.data.readers.columns import Rows
+from recbench.data.readers.columns import TableBuilder
 from recbench.data.readers.mysqldump import Batch, Dump
 from recbench.data.readers.options import listed
 from recbench.errors import DataError, UsageError
@@ -56,11 +56,11 @@ def read(
     targets = _load_targets(dumps, settings, pages)
     if settings.resolve_redirects:
         targets = _resolved(dumps, settings, pages, targets)
-    rows = Rows()
+    builder = TableBuilder()
     for batch in dumps.batches("pagelinks", ["pl_from", "pl_from_namespace", "pl_target_id"]):
         user, item = _links(batch.numbers, settings, pages, targets)
-        rows.append({"user": pa.array(user), "item": pa.array(item)})
-    return rows.finish(listed(paths))
+        builder.append({"user": pa.array(user), "item": pa.array(item)})
+    return builder.finish(listed(paths))
 
 
 class _Dumps:
