@@ -97,7 +97,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Terms:
+class LicenceTerms:
     """What the publisher asks of those who use the data."""
 
     text: str = ""
@@ -136,7 +136,7 @@ class Entry:
     split: str = "strong"
     """The split of the tables that use this dataset, as typed after --split."""
     expected: Expected | None = None
-    terms: Terms = Terms()
+    terms: LicenceTerms = LicenceTerms()
     cite: str = ""
     page: str = ""
     limits: Limits = LIMITS

@@ -21,7 +21,7 @@ import pytest
 import requests
 
 from loopback import Answer, Loopback
-from recbench.data.catalog import Entry, RemoteFile, Terms
+from recbench.data.catalog import Entry, LicenceTerms, RemoteFile
 from recbench.data.fetch.cache import PartialFile
 from recbench.data.fetch.http import Policy, Session, Unusable
 from recbench.data.fetch.raw import fetch, plan, raw_folder
@@ -425,7 +425,7 @@ def test_a_mirror_is_an_address(get):
         get("http://127.0.0.1:1/f", mirror="/mnt/data")
 
 
-BOUND = Terms(
+BOUND = LicenceTerms(
     "You must agree with the owner.", accept=True, steps=("Open the page.", "Press the button.")
 )
 
