@@ -22,7 +22,7 @@ from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
 from recbench.environment import recent_peak, restart_peak
 from recbench.errors import DataError, RecbenchError, Refused, UsageError
-from recbench.evaluate.evaluate import Values, evaluate
+from recbench.evaluate.evaluate import PerUser, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
 from recbench.linalg.topk import kernel_threads
@@ -235,7 +235,7 @@ class Worker:
             )  # fmt: skip
             yield Outcome(row, self._per_user(values, part))
 
-    def _per_user(self, values: Values, part: str) -> pa.Table:
+    def _per_user(self, values: PerUser, part: str) -> pa.Table:
         held = self.split.stage(part)[1]
         columns: dict[str, Any] = {
             "user": self.plan.dataset.user_ids.take(pa.array(held.users)),
