@@ -70,7 +70,7 @@ class Ranking:
         told: Flags = (self.tied <= k)[:, np.newaxis]
         return told
 
-    def found(self, k: int) -> Counts:
+    def hit_counts(self, k: int) -> Counts:
         """How many of each user's held-out items are among the first k ranks."""
         counts: Counts = self.hits_at(k).sum(axis=1, dtype=np.int64)
         return counts
