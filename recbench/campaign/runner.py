@@ -21,7 +21,7 @@ from typing import Any
 from filelock import FileLock
 
 from recbench.campaign import traces
-from recbench.campaign.executors import Executor, InProcess, Outcomes
+from recbench.campaign.executors import Executor, InProcess, Pending
 from recbench.campaign.folder import Campaign, now
 from recbench.campaign.guards import other_versions, refuse_other_code, refuse_other_data
 from recbench.campaign.plan import Plan, Trial, trial_id
@@ -201,7 +201,7 @@ class Runner:
 
     def _complete(self, tasks: list[Task], executor: Executor) -> None:
         """Have every task done, here or by another process that is at it already."""
-        running: dict[Outcomes, Task] = {}
+        running: dict[Pending, Task] = {}
         everything = list(tasks)
         later = self.total - len(self.trials)
         try:
@@ -260,9 +260,7 @@ class Runner:
                 Checkpoint(other).clear()
         return mine
 
-    def _collect(
-        self, running: dict[Outcomes, Task], tasks: list[Task], executor: Executor
-    ) -> None:
+    def _collect(self, running: dict[Pending, Task], tasks: list[Task], executor: Executor) -> None:
         """Record what has been finished; work whose process died is started again."""
         while not (done := wait(running, PATIENCE, FIRST_COMPLETED).done):
             self._listen(executor)
