@@ -74,7 +74,7 @@ class Runner:
         self.total = self.source.total
         self.trials = self.source.propose(lambda trial: None)
         self.id, self.started = uuid.uuid4().hex[:8], now()
-        self.unseen: dict[str, Outcome] = {}
+        self.provisional: dict[str, Outcome] = {}
         rows = self.campaign.rows()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
@@ -175,8 +175,8 @@ class Runner:
         best = selected(self.rows(), self.plan.select)
         chosen = self._missing([t for t in self.trials if t.id in best], "test")
         for trial in chosen:
-            if trial.id in self.unseen:
-                self._record(self.unseen[trial.id])
+            if trial.id in self.provisional:
+                self._record(self.provisional[trial.id])
         self._complete(tasks_of(self._missing(chosen, "test"), "test"), executor)
 
     def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
@@ -275,8 +275,8 @@ class Runner:
                 task.suspect = True
             try:
                 for outcome in outcomes:
-                    if outcome.unseen:
-                        self.unseen[outcome.row.trial] = outcome
+                    if outcome.provisional:
+                        self.provisional[outcome.row.trial] = outcome
                     else:
                         self._record(outcome)
                 if outcomes:

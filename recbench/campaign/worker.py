@@ -54,7 +54,7 @@ class Outcome:
 
     row: Row
     values: pa.Table | None = None
-    unseen: bool = False
+    provisional: bool = False
     """Ranked for test in case the trial is selected; to be forgotten if it is not."""
     trace: Trace = ()
     """How the fit went, if that is asked for."""
@@ -134,7 +134,7 @@ class Worker:
             reveal = "test" in self.plan.parts
             chosen = [f for f in (fitted if reveal else leading) if not f.trial.model.one_part]
             for outcome in self._measure(chosen, "test"):
-                yield replace(outcome, unseen=not reveal)
+                yield replace(outcome, provisional=not reveal)
 
     def _leads(self, trial: Trial, outcomes: Sequence[Outcome], leaders: Leaders) -> bool:
         """Whether a trial is the best of its model so far, in this group and before."""
