@@ -33,7 +33,7 @@ from recbench.environment import code_digest, describe, peak_memory
 from recbench.errors import DataError, counted
 from recbench.models.checkpoint import Checkpoint
 
-PATIENCE = 0.5
+POLL_SECONDS = 0.5
 """Seconds between looks at how far work is, or whether another process has released it."""
 
 
@@ -211,7 +211,7 @@ class Runner:
                 if running:
                     self._collect(running, tasks, executor)
                 elif tasks:
-                    time.sleep(PATIENCE)
+                    time.sleep(POLL_SECONDS)
                 left = sum(len(task.trials) for task in [*tasks, *running.values()])
                 self.worker.context.progress("trials", self.total - later - left, self.total)
         finally:
@@ -262,7 +262,7 @@ class Runner:
 
     def _collect(self, running: dict[Pending, Task], tasks: list[Task], executor: Executor) -> None:
         """Record what has been finished; work whose process died is started again."""
-        while not (done := wait(running, PATIENCE, FIRST_COMPLETED).done):
+        while not (done := wait(running, POLL_SECONDS, FIRST_COMPLETED).done):
             self._listen(executor)
         self._listen(executor)
         for future in done:
