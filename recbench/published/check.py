@@ -53,15 +53,15 @@ def judge(row: Published, value: float) -> Finding:
     return Finding(row, "as recorded" if row.ours is not None else "measured", value)
 
 
-Group = Callable[[Sequence[Published], Dataset, str], Iterator[tuple[Published, Finding]]]
+RowRunner = Callable[[Sequence[Published], Dataset, str], Iterator[tuple[Published, Finding]]]
 """Runs the rows of one dataset and split, and tells of each what came of it."""
 
 
 def check(
     rows: Sequence[Published],
     open_dataset: Callable[[str], Dataset | None],
-    known: Group,
-    unknown: Group | None = None,
+    known: RowRunner,
+    unknown: RowRunner | None = None,
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Finding]:
     """Have every row run that can be run; findings in the order of the rows.
@@ -70,7 +70,7 @@ def check(
     are left to `unknown`, where there is one.
     """
     findings: dict[Published, Finding] = {}
-    groups: dict[tuple[str, str, Group], list[Published]] = {}
+    groups: dict[tuple[str, str, RowRunner], list[Published]] = {}
     for row in rows:
         reason = why_not(row)
         run = unknown if reason == UNKNOWN and unknown is not None else known
