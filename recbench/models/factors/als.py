@@ -181,7 +181,7 @@ class Swept(Protocol):
         """The canonical text of the model."""
 
 
-class Alternating(Family[Swept]):
+class SweepFamily(Family[Swept]):
     """Fits models that differ in nothing but the number of sweeps at once: in those of the longest.
 
     What a model of fewer sweeps is can be seen on the way there, to the last bit.
@@ -206,7 +206,7 @@ class Alternating(Family[Swept]):
         reserve(rank, train, ctx, copies=len(set(counts)) + (1.0 if sweeps.patience else 0.5))
         problem = Problem.of(longest.loss.objective, train, longest.name)
         fits = run(
-            _Factors(sweeps, problem, rank, ctx), ctx, longest.name, longest.text,
+            FactorRounds(sweeps, problem, rank, ctx), ctx, longest.name, longest.text,
             sweeps.schedule, counts,
         )  # fmt: skip
         return [_told(fit, count) for fit, count in zip(fits, counts, strict=True)]
@@ -219,7 +219,7 @@ def _told(fit: Fit, asked: int) -> Fit:
     return fit
 
 
-class _Factors(Rounds):
+class FactorRounds(Rounds):
     """Factors under way."""
 
     word, first = "sweep", 0
@@ -281,7 +281,7 @@ class _Factors(Rounds):
 class Als(Model):
     """Matrix factorisation by alternating least squares on any quadratic loss."""
 
-    family = Alternating()
+    family = SweepFamily()
     stochastic = traced = True
     sweeps: Sweeps = inlined(Sweeps)
     loss: QuadraticLoss = held(LOSSES, "ials", help="what is minimised, as in loss=rg2[alpha=1]")

@@ -40,7 +40,7 @@ class NotSettled(RecbenchError):
     """The rounds ran out before the factors came to rest."""
 
 
-class Alternation(Rounds):
+class AdmmRounds(Rounds):
     """The state of the method."""
 
     def __init__(self, model: "EdlaeAdmm", system: System, u: Matrix, v: Matrix) -> None:
@@ -190,7 +190,7 @@ class EdlaeAdmm(Model):
 
     def _alternate(self, system: System, closed: LowRank) -> Scorer:
         """Alternate until nothing moves."""
-        state, name = Alternation(self, system, *_both(closed)), f"rounds at rank {self.k}"
+        state, name = AdmmRounds(self, system, *_both(closed)), f"rounds at rank {self.k}"
         (fit,) = run(state, system.ctx, name, self.text, Schedule(self.rounds), [self.rounds])
         if isinstance(fit, RecbenchError):
             raise fit
