@@ -11,7 +11,7 @@ from recbench.campaign.row import Row
 from recbench.errors import counted
 from recbench.report.html import convergence
 from recbench.report.html.landscapes import Figure, against_facts, costs, landscapes
-from recbench.report.ranking import Wanted, measured_part, rank_views
+from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part
 from recbench.report.tables import Cell, View, cells
 from recbench.report.trials import views
 
@@ -25,7 +25,7 @@ def page(campaign: Campaign, select: str = "") -> str:
     names = list(dict.fromkeys(row.dataset for row in rows))
     runs = campaign.manifest()["runs"]
     title = escape(", ".join(names))
-    ranked = rank_views(campaign, Wanted(select, measured_part(campaign)))
+    ranked = leaderboard_views(campaign, Wanted(select, measured_part(campaign)))
     parts = [
         f"<h1>{title}</h1>",
         f"<p>{_counts(runs)} Selected by {escape(select or campaign.select())} on validation.</p>",

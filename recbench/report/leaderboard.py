@@ -42,7 +42,7 @@ class Wanted:
         return self.sort or self.select
 
 
-def rank_views(campaign: Campaign, wanted: Wanted) -> list[View]:
+def leaderboard_views(campaign: Campaign, wanted: Wanted) -> list[View]:
     """A table per dataset and split; with several, one of mean ranks too."""
     rows = rows_on(campaign, wanted.dataset)
     places = {place: _of_place(campaign, rows, place, wanted) for place in {r.place for r in rows}}
@@ -52,7 +52,7 @@ def rank_views(campaign: Campaign, wanted: Wanted) -> list[View]:
     for place, (here, asked) in sorted(places.items()):
         standing = standings(here, asked.select, asked.part, asked.key)
         if standing and asked.key in metric_names([row for one in standing for row in one.rows]):
-            made.append(rank_view(campaign, here, standing, asked))
+            made.append(leaderboard_view(campaign, here, standing, asked))
             found[f"{place[0]}, {place[2]}"] = standing
     keys = {asked.key for _, asked in places.values()}
     if len(made) > 1 and len(keys) == 1:
@@ -93,7 +93,7 @@ def measured_part(campaign: Campaign) -> str:
     return "valid" if parts == {"valid"} else "test"
 
 
-def rank_view(
+def leaderboard_view(
     campaign: Campaign, rows: Sequence[Row], standing: Sequence[Standing], wanted: Wanted
 ) -> View:
     """The models of one dataset and split."""
