@@ -66,9 +66,9 @@ def _tells(view: View) -> bool:
 
 
 def _charts(heading: str, figures: Iterable[Figure], words: str = "") -> str:
-    made = "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in figures)
+    blocks = "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in figures)
     remark = f"<p>{words}</p>" if words else ""
-    return f"<h2>{heading}</h2>{remark}<div class=charts>{made}</div>" if made else ""
+    return f"<h2>{heading}</h2>{remark}<div class=charts>{blocks}</div>" if blocks else ""
 
 
 def _asset(name: str) -> str:
@@ -93,8 +93,8 @@ def _table(view: View) -> str:
         for name in view.columns
     )
     columns = [
-        [_cell(cell, value) for cell, value in zip(made, view.frame[name].tolist(), strict=True)]
-        for name, made in cells(view).items()
+        [_cell(cell, value) for cell, value in zip(column, view.frame[name].tolist(), strict=True)]
+        for name, column in cells(view).items()
     ]
     lines = []
     for position, line in enumerate(zip(*columns, strict=True)):
