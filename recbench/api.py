@@ -123,10 +123,10 @@ def show(
     campaign = _opened_campaign(folder)
     part = part or measured_part(campaign)
     wanted = Wanted("", part, sort, top, metrics, dataset)
-    made = [view.data for view in leaderboard_views(campaign, wanted) if view.part]
-    if not made:
+    frames = [view.data for view in leaderboard_views(campaign, wanted) if view.part]
+    if not frames:
         raise DataError(f"{campaign.folder} has no finished trials to rank")
-    return pd.concat(made, ignore_index=True)
+    return pd.concat(frames, ignore_index=True)
 
 
 def compare(

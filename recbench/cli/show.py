@@ -75,7 +75,7 @@ def command(
         top=top, metrics=[parse_metric(text).text for text in split_commas(metric)],
         dataset=dataset,
     )  # fmt: skip
-    made = leaderboard_views(campaign, wanted)
-    if not made:
+    tables = leaderboard_views(campaign, wanted)
+    if not tables:
         raise DataError(f"{campaign.folder} has no finished trials to rank; --trials lists all")
-    show_views(made, kind)
+    show_views(tables, kind)
