@@ -134,16 +134,16 @@ class Runner:
 
     def _validate(self, executor: Executor) -> None:
         """Measure every trial that has not been, as a rule on validation."""
-        found, told = 0, False
+        finished, announced = 0, False
         batch = self.trials
         while batch:
             todo = self._missing(batch, *self.plan.parts)
-            found += len(batch) - len(todo)
-            if found and not told and (todo or found == self.total):
+            finished += len(batch) - len(todo)
+            if finished and not announced and (todo or finished == self.total):
                 self.announce(
-                    f"{counted(found, 'finished trial')} found, {self.total - found} to run"
+                    f"{counted(finished, 'finished trial')} found, {self.total - finished} to run"
                 )
-                told = True
+                announced = True
             self._report_failures(batch)
             for part in self.plan.parts:
                 self._complete(tasks_of(self._missing(todo, part), part), executor)
@@ -163,8 +163,8 @@ class Runner:
         return batch
 
     def _report_failures(self, batch: Iterable[Trial]) -> None:
-        asked = {trial.id for trial in batch}
-        failed = [row for row in self.rows() if row.status != "ok" and row.trial in asked]
+        ids = {trial.id for trial in batch}
+        failed = [row for row in self.rows() if row.status != "ok" and row.trial in ids]
         if failed and not self.retry_failed:
             self.announce(
                 f"{counted(len(failed), 'trial')} failed earlier; --retry-failed tries them again"
@@ -286,8 +286,8 @@ class Runner:
 
     def _listen(self, executor: Executor) -> None:
         """Pass on what processes elsewhere say of their work."""
-        for said in executor.heard():
-            self.worker.context.progress(*said)
+        for message in executor.heard():
+            self.worker.context.progress(*message)
 
     def _lost(self, task: Task) -> list[Outcome]:
         reason = "its process died, alone as in company; was there too little memory?"
