@@ -4,7 +4,7 @@ Thresholds are applied and pairs numbered once. A single pass is answered for ev
 its second side by one histogram. Iterated cores are nested, so each starts from the one before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -17,7 +17,7 @@ from recbench.data.ids import Side, number, repeated
 from recbench.data.interactions import Interactions
 from recbench.data.recipe import Filter, Recipe
 from recbench.errors import UsageError
-from recbench.linalg.types import Counts, Flags
+from recbench.linalg.types import Counts, Flags, Progress, silent
 
 Triple = tuple[int, int, int]
 Positive = tuple[str, float]
@@ -93,7 +93,7 @@ def search_recipes(
     target: Triple,
     grid: Grid | None = None,
     nearest: int = 10,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> list[Match]:
     """List the recipes that give the target's users, items and interactions exactly.
 
@@ -101,22 +101,22 @@ def search_recipes(
     """
     grid = grid or Grid()
     thresholds = [None, *_thresholds(interactions.table, grid)]
-    found: list[Match] = []
+    matches: list[Match] = []
     for done, positive in enumerate(thresholds):
         progress(done, len(thresholds))
         for recipe, pairs in _variants(interactions, positive):
             for rule, counts in _tried(pairs, target, grid):
                 whole = replace(recipe, filters=(rule,) if rule.users or rule.items else ())
-                found.append(Match(whole, *counts, _distance(counts, target)))
-            found = _best(found, nearest)
+                matches.append(Match(whole, *counts, _distance(counts, target)))
+            matches = _best(matches, nearest)
     progress(len(thresholds), len(thresholds))
-    return found
+    return matches
 
 
-def _best(found: list[Match], nearest: int) -> list[Match]:
-    found = sorted(found, key=lambda match: (match.distance, len(match.recipe.text)))
-    hits = [match for match in found if match.distance == 0]
-    return hits or found[:nearest]
+def _best(matches: list[Match], nearest: int) -> list[Match]:
+    matches = sorted(matches, key=lambda match: (match.distance, len(match.recipe.text)))
+    hits = [match for match in matches if match.distance == 0]
+    return hits or matches[:nearest]
 
 
 def _distance(counts: Triple, target: Triple) -> float:
