@@ -109,10 +109,10 @@ class LicenceTerms:
 
 def _positive(given: object) -> tuple[str, float]:
     """Read `> 3.5`; `prepare` knows which operators exist."""
-    found = re.fullmatch(r"\s*([<>=!]+)\s*(-?\d+(?:\.\d+)?)\s*", str(given))
-    if found is None:
+    match = re.fullmatch(r"\s*([<>=!]+)\s*(-?\d+(?:\.\d+)?)\s*", str(given))
+    if match is None:
         raise UsageError(f"'{given}' is no rule; write an operator and a number, such as '>= 4'")
-    return found[1], float(found[2])
+    return match[1], float(match[2])
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,12 @@ def changes(entry: Entry, dataset: Dataset, path: Path) -> str:
     known = dataset.provenance
     before = {"recipe": known.get("recipe")} | known.get("described", {})
     now = described(entry)
-    told = [key for key in now if before.get(key, now[key]) != now[key]]
+    differences = [key for key in now if before.get(key, now[key]) != now[key]]
     prepared = path.stat().st_mtime
     # A file of the user's own has no digest: it is taken for another once it is younger.
     own = [file.path for file in entry.files if file.path is not None and file.path.exists()]
-    told += [file.name for file in own if file.stat().st_mtime > prepared]
-    return f"its {' and '.join(told)} changed" if told else ""
+    differences += [file.name for file in own if file.stat().st_mtime > prepared]
+    return f"its {' and '.join(differences)} changed" if differences else ""
 
 
 def default_split(source: "Source") -> str:
@@ -185,10 +185,10 @@ def _mismatch(entry: Entry, dataset: Dataset) -> str:
     expected = entry.expected
     if expected is None:
         return ""
-    found = (dataset.n_users, dataset.n_items, len(dataset))
+    counts = (dataset.n_users, dataset.n_items, len(dataset))
     wanted = (expected.users, expected.items, expected.interactions)
-    if found != wanted:
-        return f"{entry.name} has {_counts(found)}, expected {_counts(wanted)}"
+    if counts != wanted:
+        return f"{entry.name} has {_counts(counts)}, expected {_counts(wanted)}"
     for part, digest in expected.fingerprints.items():
         if dataset.part_fingerprint(part) != digest:
             return f"the {part} interactions of {entry.name} are not the published ones"

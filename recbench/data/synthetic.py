@@ -106,8 +106,8 @@ def generate(spec: Synthetic, threads: int | None = None) -> Dataset:
     user = np.repeat(np.arange(spec.users, dtype=np.int32), degrees)
     give_every_item_one(_stream(spec, 2), user, item, spec.items)
     user_ids, item_ids = (pa.array(np.arange(n, dtype=np.int64)) for n in (spec.users, spec.items))
-    made = {"generator": spec.text, "revision": spec.revision}
-    return Dataset(spec.text, user, item, user_ids, item_ids, provenance=made)
+    provenance = {"generator": spec.text, "revision": spec.revision}
+    return Dataset(spec.text, user, item, user_ids, item_ids, provenance=provenance)
 
 
 def _stream(spec: Synthetic, *key: int) -> np.random.RandomState:

@@ -46,11 +46,11 @@ class Policy:
     block: int = 1 << 19
     sleep: Callable[[float], None] = time.sleep
 
-    def pause(self, failures: int, asked: float | None) -> None:
+    def pause(self, failures: int, seconds: float | None) -> None:
         """Sleep as the server asked, else ever longer, at random so that crowds disperse."""
-        if asked is None:
-            asked = self.wait * 2.0 ** (failures - 1) * random.uniform(0.5, 1)  # noqa: S311 - no secret
-        self.sleep(min(asked, self.longest_wait))
+        if seconds is None:
+            seconds = self.wait * 2.0 ** (failures - 1) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        self.sleep(min(seconds, self.longest_wait))
 
 
 class Unusable(Exception):
@@ -60,9 +60,9 @@ class Unusable(Exception):
 class Passing(Exception):
     """Something that may not happen again."""
 
-    def __init__(self, text: str, asked: float | None = None) -> None:
+    def __init__(self, text: str, pause: float | None = None) -> None:
         super().__init__(text)
-        self.asked = asked
+        self.pause = pause
 
 
 class Unreachable(Exception):
@@ -153,7 +153,7 @@ class Transfer:
                 if failures >= self.policy.attempts:
                     again = f", {failures} times in a row" if failures > 1 else ""
                     raise Unusable(f"{trouble}{again}") from trouble
-                self.policy.pause(failures, trouble.asked)
+                self.policy.pause(failures, trouble.pause)
 
     def _attempt(self, url: str) -> None:
         headers = {"Accept-Encoding": "identity", "User-Agent": f"recbench/{__version__}"}
@@ -274,10 +274,10 @@ def extent(response: requests.Response) -> tuple[int | None, int | None]:
     text = response.headers.get("Content-Range", "")
     if response.status_code == 416 and not text:
         return None, None
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", text)
-    if found is None:
+    match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", text)
+    if match is None:
         raise Unusable(f"its answer to a range has the Content-Range '{text}'")
-    start, total = found.groups()
+    start, total = match.groups()
     return int(start) if start else None, None if total == "*" else int(total)
 
 

@@ -180,9 +180,9 @@ def _take(entry: Entry, folder: Path, source: Path) -> None:
     """Take over files fetched by hand."""
     if not source.exists():
         raise DataError(f"--from {source}: there is no such file or folder")
-    found = _offered(entry, folder, source)
+    paths = _offered(entry, folder, source)
     files = {file.name: file for layout in entry.layouts for file in layout}
-    for name, path in found.items():
+    for name, path in paths.items():
         place = Place(folder, name)
         with _writing(place), place.lock():
             _adopt(entry, files[name], place, path)
@@ -191,9 +191,9 @@ def _take(entry: Entry, folder: Path, source: Path) -> None:
 def _offered(entry: Entry, folder: Path, source: Path) -> Mapping[str, Path]:
     """The files that a source has of the first layout it completes, by name."""
     for layout in entry.layouts:
-        found = {file.name: path for file in layout if (path := _find(entry, file, source))}
-        if found and all(file.name in found or (folder / file.name).exists() for file in layout):
-            return found
+        paths = {file.name: path for file in layout if (path := _find(entry, file, source))}
+        if paths and all(file.name in paths or (folder / file.name).exists() for file in layout):
+            return paths
     if source.is_file():  # a browser may have renamed it; what it is, the digest says
         for layout in entry.layouts:
             if len(layout) == 1 and Path(layout[0].name).suffix == source.suffix:

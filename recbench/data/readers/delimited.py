@@ -181,11 +181,11 @@ class _File:
             lines = [line for line in text.split(b"\n") if line]
             row = first_failure(parse, lines)
             try:
-                found = len(self._dialect.split(lines[row]))
+                width = len(self._dialect.split(lines[row]))
             except pa.ArrowInvalid:
                 return self._row_error(block, OPEN_QUOTE, row)
-            if found != layout.width:
-                return self._row_error(block, f"{layout.width} cells expected, {found} found", row)
+            if width != layout.width:
+                return self._row_error(block, f"{layout.width} cells expected, {width} found", row)
         return block.parse_error(error, "; pass encoding=latin-1 if it is that")
 
     def _row_error(self, block: Block, text: str, row: int) -> DataError:

@@ -82,19 +82,19 @@ class Records:
         self, builder: TableBuilder, keys: Mapping[str, str], leave_out: str | None
     ) -> None:
         """Add the columns that `keys` names by role."""
-        kept = np.arange(len(self._lines))
+        rows = np.arange(len(self._lines))
         try:
             columns = {role: self.column(self._keys.index(key)) for role, key in keys.items()}
             if leave_out:
                 there = columns[leave_out].is_valid()
-                kept = kept[there.to_numpy(zero_copy_only=False)]
+                rows = rows[there.to_numpy(zero_copy_only=False)]
                 columns = {role: column.filter(there) for role, column in columns.items()}
         except CellError as error:
             raise self._error(error.row, str(error)) from None
         try:
             builder.append(columns)
         except CellError as error:
-            raise self._error(int(kept[error.row]), str(error)) from None
+            raise self._error(int(rows[error.row]), str(error)) from None
 
     def column(self, key: int) -> pa.Array:
         """Return the values of one key as text; null where there is none."""
