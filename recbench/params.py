@@ -197,10 +197,10 @@ def params_within(cls: type, given: Mapping[str, object] | None = None) -> Mappi
         specs[name] = spec
         if spec.of is not None:
             inner, known = chosen(str(settings.get(name, spec.default)), spec.of)
-            for below, found in params_within(inner, known).items():
-                default = found.convert(known.get(below, found.default))
+            for below, nested in params_within(inner, known).items():
+                default = nested.convert(known.get(below, nested.default))
                 specs[f"{name}.{below}"] = replace(
-                    found, name=f"{name}.{below}", default=plain(default), within=()
+                    nested, name=f"{name}.{below}", default=plain(default), within=()
                 )
     return specs
 

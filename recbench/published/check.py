@@ -116,9 +116,9 @@ def run_known(
         parts=tuple(sorted({row.part for row in rows}, reverse=True)),
         output=folder / campaign_name(dataset.name, split),
     )
-    found = {(row.text, row.part): row for row in request.run().rows}
+    results = {(row.text, row.part): row for row in request.run().rows}
     for row in rows:
-        yield row, finding(row, found.get((build(row.text, MODELS).text, row.part)))
+        yield row, finding(row, results.get((build(row.text, MODELS).text, row.part)))
 
 
 def campaign_name(dataset: str, split: str) -> str:

@@ -84,7 +84,7 @@ def read_found(path: Path) -> dict[tuple[str, ...], RecordedParameters]:
     """What was found before; nothing where there is no file."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            found = [_found(line) for line in csv.DictReader(file)]
+            records = [_from_line(line) for line in csv.DictReader(file)]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -92,22 +92,22 @@ def read_found(path: Path) -> dict[tuple[str, ...], RecordedParameters]:
             f"{path} is not a file of found parameters ({type(error).__name__}: {error}); "
             "mend it, or move it away to search again"
         ) from error
-    return {one.key: one for one in found}
+    return {one.key: one for one in records}
 
 
-def _found(line: Mapping[str, str]) -> RecordedParameters:
-    given: dict[str, Any] = {spec.name: line[spec.name] for spec in fields(RecordedParameters)}
-    given |= {name: float(given[name]) for name in ("value", "ours", "validation")}
-    return RecordedParameters(**given | {"tried": int(given["tried"])})
+def _from_line(line: Mapping[str, str]) -> RecordedParameters:
+    values: dict[str, Any] = {spec.name: line[spec.name] for spec in fields(RecordedParameters)}
+    values |= {name: float(values[name]) for name in ("value", "ours", "validation")}
+    return RecordedParameters(**values | {"tried": int(values["tried"])})
 
 
 def with_found(
-    rows: Sequence[Published], found: Mapping[tuple[str, ...], RecordedParameters]
+    rows: Sequence[Published], records: Mapping[tuple[str, ...], RecordedParameters]
 ) -> list[Published]:
     """The rows, with parameters that were found where the papers and we know none."""
     return [
-        replace(row, parameters=found[_key(row)].parameters, ours=found[_key(row)].ours)
-        if not row.parameters and _key(row) in found
+        replace(row, parameters=records[_key(row)].parameters, ours=records[_key(row)].ours)
+        if not row.parameters and _key(row) in records
         else row
         for row in rows
     ]

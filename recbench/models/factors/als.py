@@ -98,10 +98,10 @@ class Problem:
         """Σ r |q|²."""
         return float(self.item_terms.ridge @ np.einsum("ik,ik->i", q, q, dtype=np.float64))
 
-    def scorer(self, basis: Basis, p: Floats, asked: int) -> Scorer:
+    def scorer(self, basis: Basis, p: Floats, factors: int) -> Scorer:
         """Hand out the factors, with a fact if they are fewer than were asked for."""
         base = Factors(FoldIn(self.objective, basis, p), basis.factors)
-        return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < asked else {})
+        return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < factors else {})
 
 
 def _checked(train: sparse.csr_array, name: str) -> sparse.csr_array:
@@ -209,12 +209,12 @@ class SweepFamily(Family[Swept]):
             FactorRounds(sweeps, problem, rank, ctx), ctx, longest.name, longest.text,
             sweeps.schedule, counts,
         )  # fmt: skip
-        return [_told(fit, count) for fit, count in zip(fits, counts, strict=True)]
+        return [_with_sweeps(fit, count) for fit, count in zip(fits, counts, strict=True)]
 
 
-def _told(fit: Fit, asked: int) -> Fit:
+def _with_sweeps(fit: Fit, count: int) -> Fit:
     """The same, with a fact if there were fewer sweeps than asked for."""
-    if isinstance(fit, Scorer) and fit.rounds < asked:
+    if isinstance(fit, Scorer) and fit.rounds < count:
         return replace(fit, facts={**fit.facts, "sweeps": fit.rounds})
     return fit
 
