@@ -117,11 +117,11 @@ class Runner:
 
     def rows(self) -> list[Row]:
         """What is known of this plan's trials, whoever found it out."""
-        wanted = {trial.id for trial in self.trials}
+        ids = {trial.id for trial in self.trials}
         return [
             row
             for key, row in self.campaign.rows().items()
-            if row.trial in wanted and key not in self.old
+            if row.trial in ids and key not in self.old
         ]
 
     def _tell_versions(self) -> None:
@@ -151,12 +151,12 @@ class Runner:
 
     def _propose(self) -> list[Trial]:
         """What a search tries next, knowing how the trials so far did."""
-        known = {
+        values = {
             row.trial: row.metrics[self.plan.select]
             for row in self.rows()
             if row.part == "valid" and row.status == "ok"
         }
-        batch = self.source.propose(lambda trial: known.get(trial.id))
+        batch = self.source.propose(lambda trial: values.get(trial.id))
         rows = self.campaign.rows().values()
         refuse_other_code(rows, self.plan, batch, self.campaign.folder)
         self.trials += batch
@@ -181,15 +181,15 @@ class Runner:
 
     def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
         """The trials that lack a row, or a metric, on some part."""
-        known = {(row.trial, row.part): row for row in self.rows()}
-        wanted = {metric.text for metric in self.plan.metrics}
+        rows = {(row.trial, row.part): row for row in self.rows()}
+        metrics = {metric.text for metric in self.plan.metrics}
 
         def lacks(trial: Trial, part: str) -> bool:
-            row = known.get((trial.id, part))
+            row = rows.get((trial.id, part))
             if row is None:
                 return True
             if row.status == "ok":
-                return bool(wanted - set(row.metrics)) or self._untraced(trial, part)
+                return bool(metrics - set(row.metrics)) or self._untraced(trial, part)
             return self.retry_failed and row.run != self.id
 
         return [trial for trial in trials if any(lacks(trial, part) for part in parts)]

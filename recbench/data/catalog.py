@@ -74,8 +74,8 @@ class RemoteFile:
     @property
     def pinned(self) -> tuple[str, str] | None:
         """The strongest digest the catalogue knows, with its kind."""
-        known = ((kind, getattr(self, kind)) for kind in DIGEST_LENGTHS)
-        return next(((kind, digest) for kind, digest in known if digest), None)
+        digests = ((kind, getattr(self, kind)) for kind in DIGEST_LENGTHS)
+        return next(((kind, digest) for kind, digest in digests if digest), None)
 
     @property
     def size(self) -> int:

@@ -75,8 +75,8 @@ def described(entry: Entry) -> dict[str, str]:
 
 def changes(entry: Entry, dataset: Dataset, path: Path) -> str:
     """What is no longer as it was when a dataset was prepared; empty if nothing is."""
-    known = dataset.provenance
-    before = {"recipe": known.get("recipe")} | known.get("described", {})
+    provenance = dataset.provenance
+    before = {"recipe": provenance.get("recipe")} | provenance.get("described", {})
     now = described(entry)
     differences = [key for key in now if before.get(key, now[key]) != now[key]]
     prepared = path.stat().st_mtime
@@ -167,13 +167,14 @@ def check_counts(entry: Entry, dataset: Dataset, access: Access) -> Dataset:
     problem = _mismatch(entry, dataset)
     if not problem:
         return dataset
-    known = entry.expected is not None and entry.expected.verified
-    if known and not access.accept_counts:
+    verified = entry.expected is not None and entry.expected.verified
+    if verified and not access.accept_counts:
         raise DataError(
             f"{problem}; the raw file or its preparation is not what the tables used "
             f"(`recbench fetch {entry.name} --accept-counts` goes on and records the deviation)"
         )
-    access.announce(f"warning: {problem}" + ("" if known else " (expected counts are unverified)"))
+    doubt = "" if verified else " (expected counts are unverified)"
+    access.announce(f"warning: {problem}{doubt}")
     provenance = {**dataset.provenance, "deviation": problem}
     return Dataset(
         dataset.name, dataset.user, dataset.item, dataset.user_ids, dataset.item_ids,

@@ -115,8 +115,8 @@ def with_found(
 
 def write_found(path: Path, new: Sequence[RecordedParameters]) -> None:
     """Add lines to the file; what stands there already stays as it is."""
-    known = read_found(path)
-    lines = [*known.values(), *(one for one in new if one.key not in known)]
+    records = read_found(path)
+    lines = [*records.values(), *(one for one in new if one.key not in records)]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with (

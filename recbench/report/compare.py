@@ -139,13 +139,13 @@ def _verdict(
     question: Question, differences: Vector, low: float, high: float, p: float, p_holm: float
 ) -> Verdict:
     there = ~np.isnan(differences)
-    known = differences[there]
-    mean, spread = float(known.mean()), float(known.std(ddof=1)) if len(known) > 1 else 0.0
+    values = differences[there]
+    mean, spread = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return Verdict(
-        question.metric, question.group, len(known),
+        question.metric, question.group, len(values),
         question.a[there].mean(), question.b[there].mean(),
         mean, low, high, p, p_holm, mean / spread if spread > 0 else 0.0,
-        wins=int((known > 0).sum()), ties=int((known == 0).sum()), losses=int((known < 0).sum()),
+        wins=int((values > 0).sum()), ties=int((values == 0).sum()), losses=int((values < 0).sum()),
     )  # fmt: skip
 
 
@@ -156,9 +156,9 @@ def find(
 
     There are several where a model was run with several seeds.
     """
-    known = [row for row in campaign.rows().values() if dataset in (None, row.dataset)]
-    rows = [row for row in known if row.part == part and row.status == "ok"]
-    best = selected(known, select)
+    candidates = [row for row in campaign.rows().values() if dataset in (None, row.dataset)]
+    rows = [row for row in candidates if row.part == part and row.status == "ok"]
+    best = selected(candidates, select)
     exact = [row for row in rows if wanted in (row.trial, row.text)]
     matches = exact or [row for row in rows if row.model == wanted and row.trial in best]
     if not matches:

@@ -81,10 +81,10 @@ def _of_place(
 
 def _refuse_unknown(rows: Sequence[Row], wanted: Wanted) -> None:
     """A metric that is asked for must have been measured, on some dataset at least."""
-    known = metric_names(rows)
+    names = metric_names(rows)
     for name in (*wanted.metrics, wanted.sort, wanted.select):
-        if known and name and name not in known:
-            raise unknown("metric in these results", name, known)
+        if names and name and name not in names:
+            raise unknown("metric in these results", name, names)
 
 
 def measured_part(campaign: Campaign) -> str:
@@ -162,8 +162,8 @@ def _about(one: Standing) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers else None
 
 
 def _whole(value: float | None) -> float | int | None:

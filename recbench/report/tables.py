@@ -59,9 +59,9 @@ class View:
 
     def is_number(self, name: str) -> bool:
         """Whether a column is written to the right: numbers, of which some may be missing."""
-        known = self.frame[name].dropna()
+        values = self.frame[name].dropna()
         return all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in known
+            isinstance(value, int | float) and not isinstance(value, bool) for value in values
         )
 
 

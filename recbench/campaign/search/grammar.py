@@ -101,10 +101,10 @@ def _spread(
     name = key.removeprefix(f"{only}.").replace("_", "-")
     options, found = set[str](), False
     for (cls, fixed), space in zip(descriptions, spaces, strict=True):
-        known = params_within(cls, {**fixed, **_settled(space)})
-        options |= {*known}
-        if name in known and only in ("", getattr(cls, "name", "")):
-            space[name] = read(text, known[name])
+        specs = params_within(cls, {**fixed, **_settled(space)})
+        options |= {*specs}
+        if name in specs and only in ("", getattr(cls, "name", "")):
+            space[name] = read(text, specs[name])
             found = True
     if not found:
         first, dot, _ = name.partition(".")

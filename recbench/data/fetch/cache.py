@@ -122,9 +122,9 @@ class Place:
 
     def record(self) -> Record | None:
         """The record of the file, if one can be read."""
-        known = read_json(self.record_path)
+        fields = read_json(self.record_path)
         try:
-            return Record(**known) if known else None
+            return Record(**fields) if fields else None
         except TypeError:
             return None
 

@@ -134,8 +134,8 @@ class Transfer:
     @property
     def total(self) -> int | None:
         """The size of the file, as far as known."""
-        known = self.partial.version.total if self.partial.version else None
-        return self.file.bytes if known is None else known
+        size = self.partial.version.total if self.partial.version else None
+        return self.file.bytes if size is None else size
 
     def _complete(self) -> bool:
         """Whether nothing is missing: the process was killed between the last byte and the end."""
@@ -158,12 +158,12 @@ class Transfer:
     def _attempt(self, url: str) -> None:
         headers = {"Accept-Encoding": "identity", "User-Agent": f"recbench/{__version__}"}
         version = self.partial.version
-        known = version.validator if version and version.url == url else ""
+        validator = version.validator if version and version.url == url else ""
         # A pinned digest decides in the end, so any server's bytes may follow any other's.
-        if self.partial.held and (self.file.pinned or known):
+        if self.partial.held and (self.file.pinned or validator):
             headers["Range"] = f"bytes={self.partial.held}-"
             if not self.file.pinned:
-                headers["If-Range"] = known
+                headers["If-Range"] = validator
         with self._get(url, headers) as response:
             if self._accept(response, url):
                 self._receive(response)

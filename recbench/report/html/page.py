@@ -47,14 +47,14 @@ def _details(campaign: Campaign, rows: Sequence[Row], select: str) -> Iterator[s
     places = sorted({row.place for row in rows})
     for place in places:
         here = [row for row in rows if row.place == place]
-        chosen = select or campaign.select(place[0])
+        metric = select or campaign.select(place[0])
         if len(places) > 1:
             yield f"<h1>{escape(place[0])}, {escape(place[2])}</h1>"
-        yield _charts("Quality and cost", costs(here, chosen), COSTS)
-        yield _charts("Quality and what fits found", against_facts(here, chosen))
-        yield _charts("Landscapes", landscapes(here, chosen))
-        yield convergence.section(campaign, here, chosen)
-        yield from (_table(view) for view in views(here, chosen, MOST_TRIALS) if _tells(view))
+        yield _charts("Quality and cost", costs(here, metric), COSTS)
+        yield _charts("Quality and what fits found", against_facts(here, metric))
+        yield _charts("Landscapes", landscapes(here, metric))
+        yield convergence.section(campaign, here, metric)
+        yield from (_table(view) for view in views(here, metric, MOST_TRIALS) if _tells(view))
 
 
 COSTS = "Of models that were fitted together: their share of the seconds, the memory of all."
