@@ -1,4 +1,4 @@
-"""What may not stand side by side in one campaign folder, and what deserves a word."""
+"""What may not stand side by side in one campaign folder, and what is only announced."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -304,7 +304,7 @@ class Runner:
         self.old.discard((row.trial, row.part))
 
     def _describe(self, status: str) -> None:
-        """Keep the manifest's word on this run up to date."""
+        """Bring what the manifest says of this run up to date."""
         data, plan = self.plan.dataset, self.plan
         self.campaign.add_run({
             "id": self.id, "status": status, "command": list(self.command),

@@ -171,7 +171,7 @@ class Worker:
                 yield trial, fit
 
     def _context(self, job: Job, judge: "_Judge | None") -> Context:
-        """What the world is to the fit of a job."""
+        """The context in which a job is fitted."""
         saved = job.checkpoint
         here = saved is not None and saved.parents[1].is_dir()
         return replace(

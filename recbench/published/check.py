@@ -138,7 +138,7 @@ def finding(row: Published, result: Row | None) -> Finding:
 
 
 def summary(findings: Sequence[Finding]) -> list[str]:
-    """How many rows met which fate."""
+    """How many rows came to each status."""
     counts = pd.Series([finding.status for finding in findings]).value_counts()
     return [f"{count} {status}" for status, count in counts.items()]
 

@@ -58,7 +58,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The verdict in a word or two."""
+        """The verdict as the table says it."""
         if not self.decisive:
             return "not decisive"
         return "A is better" if self.difference > 0 else "B is better"

@@ -126,7 +126,7 @@ def written(name: str, value: Any) -> str:
 
 
 def _rounded(value: float, digits: int = DIGITS) -> str:
-    """So many digits, and no sign before nothing."""
+    """So many digits, and no sign before zero."""
     return f"{value:z.{digits}f}"
 
 

@@ -58,7 +58,7 @@ class Unusable(Exception):
 
 
 class Passing(Exception):
-    """Something that may not happen again."""
+    """A failure that may be gone at the next attempt."""
 
     def __init__(self, text: str, pause: float | None = None) -> None:
         super().__init__(text)

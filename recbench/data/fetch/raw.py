@@ -1,7 +1,7 @@
 """Raw files of a dataset: found in the cache, taken from the user, or downloaded.
 
 `fetch` returns paths of whole, verified files or raises a DataError that says what to do. The
-network itself is in `transfer`, what lies on disk in `stored`.
+network itself is in `http`, what lies on disk in `cache`.
 """
 
 import contextlib

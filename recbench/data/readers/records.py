@@ -147,7 +147,7 @@ class Records:
         return record
 
     def _parse(self, row: int, begin: int, end: int) -> Any:
-        """Let the real parsers try their hand at a piece of a line."""
+        """Give a piece of a line to the parsers of JSON and of Python literals."""
         if end - begin > MAX_LITERAL:
             raise self._error(row, f"a record of {end - begin:,} bytes cannot be read")
         for parse in self._parsers.values():

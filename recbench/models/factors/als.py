@@ -220,7 +220,7 @@ def _with_sweeps(fit: Fit, count: int) -> Fit:
 
 
 class FactorRounds(Rounds):
-    """Factors under way."""
+    """Sweeps over the factors of both sides."""
 
     word, first = "sweep", 0
 

@@ -41,7 +41,7 @@ class NotSettled(RecbenchError):
 
 
 class AdmmRounds(Rounds):
-    """The state of the method."""
+    """The rounds of the method, and their state."""
 
     def __init__(self, model: "EdlaeAdmm", system: System, u: Matrix, v: Matrix) -> None:
         self.model, self.system, self.omega = model, system, model.omega
