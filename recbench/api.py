@@ -33,7 +33,7 @@ from recbench.report.compare import compare_sides, find, view
 from recbench.report.findings import view as check_view
 from recbench.report.html.figures import write_figures
 from recbench.report.html.page import page
-from recbench.report.ranking import Wanted, measured_part, rank_views
+from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part
 from recbench.splits.export import export as export_split
 
 Grid = Mapping[str, str | Sequence[object]]
@@ -123,10 +123,10 @@ def show(
     campaign = _opened_campaign(folder)
     part = part or measured_part(campaign)
     wanted = Wanted("", part, sort, top, metrics, dataset)
-    made = [view.data for view in rank_views(campaign, wanted) if view.part]
-    if not made:
+    frames = [view.data for view in leaderboard_views(campaign, wanted) if view.part]
+    if not frames:
         raise DataError(f"{campaign.folder} has no finished trials to rank")
-    return pd.concat(made, ignore_index=True)
+    return pd.concat(frames, ignore_index=True)
 
 
 def compare(

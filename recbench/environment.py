@@ -96,9 +96,9 @@ def blas() -> list[dict[str, Any]]:
     import scipy.linalg.blas  # noqa: F401
     from threadpoolctl import threadpool_info
 
-    wanted = ("internal_api", "version", "architecture", "num_threads")
+    fields = ("internal_api", "version", "architecture", "num_threads")
     return [
-        {name: library.get(name) for name in wanted} | {"file": Path(library["filepath"]).name}
+        {name: library.get(name) for name in fields} | {"file": Path(library["filepath"]).name}
         for library in threadpool_info()
         if library["user_api"] == "blas"
     ]

@@ -197,10 +197,10 @@ def params_within(cls: type, given: Mapping[str, object] | None = None) -> Mappi
         specs[name] = spec
         if spec.of is not None:
             inner, known = chosen(str(settings.get(name, spec.default)), spec.of)
-            for below, found in params_within(inner, known).items():
-                default = found.convert(known.get(below, found.default))
+            for below, nested in params_within(inner, known).items():
+                default = nested.convert(known.get(below, nested.default))
                 specs[f"{name}.{below}"] = replace(
-                    found, name=f"{name}.{below}", default=plain(default), within=()
+                    nested, name=f"{name}.{below}", default=plain(default), within=()
                 )
     return specs
 
@@ -305,14 +305,14 @@ def completions(text: str, of: Names) -> list[str]:
     """What the beginning of `name[key=value,…]` may go on as, up to the next thing to type."""
     name, bracket, rest = text.partition("[")
     if not bracket:
-        return [known for known in of.names() if known.startswith(name)]
+        return [option for option in of.names() if option.startswith(name)]
     if name not in of.names():
         return []
     last = split_commas(rest)[-1]
     start, specs = text.removesuffix(last), params_of(of.get(name))
     key, equals, value = last.partition("=")
     if not equals:
-        return [f"{start}{known}=" for known in specs if known.startswith(key)]
+        return [f"{start}{option}=" for option in specs if option.startswith(key)]
     spec = specs.get(key)
     if spec is None:
         return []

@@ -9,7 +9,7 @@ from recbench.data.dataset import Dataset, binary_csr
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, Member, matcher, members
 from recbench.data.readers.cells import CellError
-from recbench.data.readers.columns import Rows
+from recbench.data.readers.columns import TableBuilder
 from recbench.data.readers.lines import Block, ahead, blocks
 from recbench.data.readers.options import listed
 from recbench.errors import DataError, RecbenchError, Refused, UsageError
@@ -59,11 +59,11 @@ __all__ = [
     "Refused",
     "Registry",
     "Rounds",
-    "Rows",
     "Schedule",
     "Scorer",
     "Split",
     "SplitRule",
+    "TableBuilder",
     "Terms",
     "UsageError",
     "ahead",

@@ -110,7 +110,7 @@ def test_the_model_of_the_guide_passes_the_contract(tmp_path, folder):
     path = tmp_path / "rarity.py"
     path.write_text(code)
     load_plugin(path)
-    problems = [outcome for outcome in check_model(MODELS.get("rarity")()) if outcome.problem]
+    problems = [result for result in check_model(MODELS.get("rarity")()) if result.problem]
     assert not problems
 
 

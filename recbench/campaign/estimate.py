@@ -34,7 +34,7 @@ class Estimate:
     """Whether the time is that of earlier fits, ranking included."""
 
 
-class _Asked(Exception):
+class _Demand(Exception):
     """A fit asked for memory: that is all a probe wants to know."""
 
     def __init__(self, needed: int, on_disk: bool) -> None:
@@ -46,10 +46,10 @@ class _Probe(Context):
     """Lets a fit get no further than to what it asks for."""
 
     def reserve(self, needed: int, what: str, advice: str) -> None:
-        raise _Asked(needed, on_disk=False)
+        raise _Demand(needed, on_disk=False)
 
     def reserve_disk(self, needed: int, what: str) -> None:
-        raise _Asked(needed, on_disk=True)
+        raise _Demand(needed, on_disk=True)
 
 
 def estimates(runner: Runner) -> list[Estimate]:
@@ -60,10 +60,10 @@ def estimates(runner: Runner) -> list[Estimate]:
     return estimate(runner.plan, tasks, rows, worker.split.train, worker.context)
 
 
-def as_frame(made: Iterable[Estimate]) -> pd.DataFrame:
+def as_frame(fits: Iterable[Estimate]) -> pd.DataFrame:
     """One line per fit, with the trials that share it; memory in bytes."""
     lines = []
-    for one in made:
+    for one in fits:
         first, texts = one.task.trials[0], [trial.model.text for trial in one.task.trials]
         lines.append((first.model.name, first.seed, texts, one.memory, one.on_disk, one.seconds,
                       one.measured))  # fmt: skip
@@ -93,26 +93,26 @@ def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
         probe = _Probe(threads=ctx.threads, dtype=ctx.dtype, scratch=ctx.scratch)
         try:
             models[0].family.fit(models, train, probe)
-        except _Asked as asked:
-            return Estimate(task, asked.needed, asked.on_disk)
+        except _Demand as demand:
+            return Estimate(task, demand.needed, demand.on_disk)
         except RecbenchError:  # it will be a row with a reason
             return Estimate(task)
     return Estimate(task)
 
 
 def _timed(
-    made: Estimate,
+    fit: Estimate,
     earlier: dict[str, list[float]],
     train: sparse.csr_array,
     gflops: Callable[[], float],
 ) -> Estimate:
-    models = [trial.model for trial in made.task.trials]
+    models = [trial.model for trial in fit.task.trials]
     operations = models[0].family.operations(models, train)
     if operations is not None:
-        return replace(made, seconds=seconds_for(operations, gflops()))
+        return replace(fit, seconds=seconds_for(operations, gflops()))
     if models[0].name in earlier:
-        return replace(made, seconds=statistics.median(earlier[models[0].name]), measured=True)
-    return made
+        return replace(fit, seconds=statistics.median(earlier[models[0].name]), measured=True)
+    return fit
 
 
 def earlier_fits(rows: Iterable[Row], plan: Plan) -> dict[str, list[float]]:
@@ -133,8 +133,8 @@ def earlier_fits(rows: Iterable[Row], plan: Plan) -> dict[str, list[float]]:
             continue
         fit = fits.setdefault((row.run, row.seed, model.family.key(model)), {})
         fit[row.model] = fit.get(row.model, 0.0) + row.fit_seconds + row.score_seconds
-    found: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
     for fit in fits.values():
         for name in fit:
-            found.setdefault(name, []).append(sum(fit.values()))
-    return found
+            seconds.setdefault(name, []).append(sum(fit.values()))
+    return seconds

@@ -23,7 +23,7 @@ from recbench.errors import UsageError
 from recbench.linalg.types import Note, quiet
 from recbench.registry import load_plugin
 
-Outcomes = Future[list[Outcome]]
+Pending = Future[list[Outcome]]
 TRIES = 2
 """How often a cluster starts a task again whose worker was lost."""
 
@@ -34,7 +34,7 @@ class Executor(Protocol):
     slots: int
     """How many groups may be under way at once."""
 
-    def submit(self, job: Job) -> Outcomes:
+    def submit(self, job: Job) -> Pending:
         """Start on a group."""
 
     def heard(self) -> Iterable[Said]:
@@ -53,9 +53,9 @@ class InProcess:
         self.worker = worker
         settle_in(worker, 0, worker.context.progress)
 
-    def submit(self, job: Job) -> Outcomes:
+    def submit(self, job: Job) -> Pending:
         """Do the work before returning."""
-        future: Outcomes = Future()
+        future: Pending = Future()
         future.set_result(self.worker.work(job))
         return future
 
@@ -134,7 +134,7 @@ class Processes:
         """What the processes noted."""
         return self._listener.heard()
 
-    def submit(self, job: Job) -> Outcomes:
+    def submit(self, job: Job) -> Pending:
         """Hand a group to a process; a pool that broke is replaced."""
         task = partial(work_on, _bare(self.parcel), pickle.dumps(job))
         try:
@@ -177,9 +177,9 @@ class Dask:
         self._topic, self._said = f"recbench-{parcel.key}", queue.SimpleQueue[Said]()
         self._client.subscribe_topic(self._topic, lambda event: self._said.put(tuple(event[1])))
 
-    def submit(self, job: Job) -> Outcomes:
+    def submit(self, job: Job) -> Pending:
         """Hand a group to the cluster."""
-        future: Outcomes = Future()
+        future: Pending = Future()
         remote = self._client.submit(
             _work_there, self._parcel, pickle.dumps(job), self._topic, pure=False, retries=TRIES
         )
@@ -209,7 +209,7 @@ def _work_there(parcel: Parcel, job: bytes, topic: str) -> list[Outcome]:
     return work_on(parcel, job)
 
 
-def _settle(future: Outcomes, remote: Any) -> None:
+def _settle(future: Pending, remote: Any) -> None:
     """Pass the end of a task on the cluster to the future that stands for it here."""
     from distributed.scheduler import KilledWorker
 

@@ -113,12 +113,12 @@ class Campaign:
 
     def problems(self) -> list[str]:
         """What of the log is no row, as sentences."""
-        told = []
+        sentences = []
         if self._unread:
-            told.append(f"{self._unread} damaged lines of {self.log} are left out")
+            sentences.append(f"{self._unread} damaged lines of {self.log} are left out")
         if self._cut:
-            told.append(f"the last line of {self.log} is cut short, or still being written")
-        return told
+            sentences.append(f"the last line of {self.log} is cut short, or still being written")
+        return sentences
 
     def _parse(self, line: bytes) -> Row | None:
         try:

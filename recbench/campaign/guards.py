@@ -1,4 +1,4 @@
-"""What may not stand side by side in one campaign folder, and what deserves a word."""
+"""What may not stand side by side in one campaign folder, and what is only announced."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -49,8 +49,8 @@ def refuse_other_code(
 
 def other_versions(runs: Sequence[Mapping[str, Any]], environment: Mapping[str, Any]) -> list[str]:
     """The versions of recbench, other than this one, that earlier runs were made by."""
-    made = [_version(run.get("environment", {})) for run in runs]
-    return [text for text in dict.fromkeys(made) if text and text != _version(environment)]
+    versions = [_version(run.get("environment", {})) for run in runs]
+    return [text for text in dict.fromkeys(versions) if text and text != _version(environment)]
 
 
 def _version(environment: Mapping[str, Any]) -> str:

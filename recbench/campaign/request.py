@@ -168,10 +168,10 @@ class Request:
 
     def _search(self) -> tuple[list[Model], Proposing]:
         """The models that are known beforehand, and what makes trials of them."""
-        asked = self.models, self.sets, self.grids
+        words = self.models, self.sets, self.grids
         if self.trials is None:
-            return models_from(*asked), lambda plan: Listed(plan.trials)
-        spaces, trials, seed = spaces_from(*asked), self.trials, self.search_seed
+            return models_from(*words), lambda plan: Listed(plan.trials)
+        spaces, trials, seed = spaces_from(*words), self.trials, self.search_seed
         check_spaces(spaces)
         if self.search == "random":
             about = {

@@ -21,7 +21,7 @@ from typing import Any
 from filelock import FileLock
 
 from recbench.campaign import traces
-from recbench.campaign.executors import Executor, InProcess, Outcomes
+from recbench.campaign.executors import Executor, InProcess, Pending
 from recbench.campaign.folder import Campaign, now
 from recbench.campaign.guards import other_versions, refuse_other_code, refuse_other_data
 from recbench.campaign.plan import Plan, Trial, trial_id
@@ -33,7 +33,7 @@ from recbench.environment import code_digest, describe, peak_memory
 from recbench.errors import DataError, counted
 from recbench.models.checkpoint import Checkpoint
 
-PATIENCE = 0.5
+POLL_SECONDS = 0.5
 """Seconds between looks at how far work is, or whether another process has released it."""
 
 
@@ -74,7 +74,7 @@ class Runner:
         self.total = self.source.total
         self.trials = self.source.propose(lambda trial: None)
         self.id, self.started = uuid.uuid4().hex[:8], now()
-        self.unseen: dict[str, Outcome] = {}
+        self.provisional: dict[str, Outcome] = {}
         rows = self.campaign.rows()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
@@ -117,11 +117,11 @@ class Runner:
 
     def rows(self) -> list[Row]:
         """What is known of this plan's trials, whoever found it out."""
-        wanted = {trial.id for trial in self.trials}
+        ids = {trial.id for trial in self.trials}
         return [
             row
             for key, row in self.campaign.rows().items()
-            if row.trial in wanted and key not in self.old
+            if row.trial in ids and key not in self.old
         ]
 
     def _tell_versions(self) -> None:
@@ -134,16 +134,16 @@ class Runner:
 
     def _validate(self, executor: Executor) -> None:
         """Measure every trial that has not been, as a rule on validation."""
-        found, told = 0, False
+        finished, announced = 0, False
         batch = self.trials
         while batch:
             todo = self._missing(batch, *self.plan.parts)
-            found += len(batch) - len(todo)
-            if found and not told and (todo or found == self.total):
+            finished += len(batch) - len(todo)
+            if finished and not announced and (todo or finished == self.total):
                 self.announce(
-                    f"{counted(found, 'finished trial')} found, {self.total - found} to run"
+                    f"{counted(finished, 'finished trial')} found, {self.total - finished} to run"
                 )
-                told = True
+                announced = True
             self._report_failures(batch)
             for part in self.plan.parts:
                 self._complete(tasks_of(self._missing(todo, part), part), executor)
@@ -151,20 +151,20 @@ class Runner:
 
     def _propose(self) -> list[Trial]:
         """What a search tries next, knowing how the trials so far did."""
-        known = {
+        values = {
             row.trial: row.metrics[self.plan.select]
             for row in self.rows()
             if row.part == "valid" and row.status == "ok"
         }
-        batch = self.source.propose(lambda trial: known.get(trial.id))
+        batch = self.source.propose(lambda trial: values.get(trial.id))
         rows = self.campaign.rows().values()
         refuse_other_code(rows, self.plan, batch, self.campaign.folder)
         self.trials += batch
         return batch
 
     def _report_failures(self, batch: Iterable[Trial]) -> None:
-        asked = {trial.id for trial in batch}
-        failed = [row for row in self.rows() if row.status != "ok" and row.trial in asked]
+        ids = {trial.id for trial in batch}
+        failed = [row for row in self.rows() if row.status != "ok" and row.trial in ids]
         if failed and not self.retry_failed:
             self.announce(
                 f"{counted(len(failed), 'trial')} failed earlier; --retry-failed tries them again"
@@ -175,21 +175,21 @@ class Runner:
         best = selected(self.rows(), self.plan.select)
         chosen = self._missing([t for t in self.trials if t.id in best], "test")
         for trial in chosen:
-            if trial.id in self.unseen:
-                self._record(self.unseen[trial.id])
+            if trial.id in self.provisional:
+                self._record(self.provisional[trial.id])
         self._complete(tasks_of(self._missing(chosen, "test"), "test"), executor)
 
     def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
         """The trials that lack a row, or a metric, on some part."""
-        known = {(row.trial, row.part): row for row in self.rows()}
-        wanted = {metric.text for metric in self.plan.metrics}
+        rows = {(row.trial, row.part): row for row in self.rows()}
+        metrics = {metric.text for metric in self.plan.metrics}
 
         def lacks(trial: Trial, part: str) -> bool:
-            row = known.get((trial.id, part))
+            row = rows.get((trial.id, part))
             if row is None:
                 return True
             if row.status == "ok":
-                return bool(wanted - set(row.metrics)) or self._untraced(trial, part)
+                return bool(metrics - set(row.metrics)) or self._untraced(trial, part)
             return self.retry_failed and row.run != self.id
 
         return [trial for trial in trials if any(lacks(trial, part) for part in parts)]
@@ -201,7 +201,7 @@ class Runner:
 
     def _complete(self, tasks: list[Task], executor: Executor) -> None:
         """Have every task done, here or by another process that is at it already."""
-        running: dict[Outcomes, Task] = {}
+        running: dict[Pending, Task] = {}
         everything = list(tasks)
         later = self.total - len(self.trials)
         try:
@@ -211,7 +211,7 @@ class Runner:
                 if running:
                     self._collect(running, tasks, executor)
                 elif tasks:
-                    time.sleep(PATIENCE)
+                    time.sleep(POLL_SECONDS)
                 left = sum(len(task.trials) for task in [*tasks, *running.values()])
                 self.worker.context.progress("trials", self.total - later - left, self.total)
         finally:
@@ -260,11 +260,9 @@ class Runner:
                 Checkpoint(other).clear()
         return mine
 
-    def _collect(
-        self, running: dict[Outcomes, Task], tasks: list[Task], executor: Executor
-    ) -> None:
+    def _collect(self, running: dict[Pending, Task], tasks: list[Task], executor: Executor) -> None:
         """Record what has been finished; work whose process died is started again."""
-        while not (done := wait(running, PATIENCE, FIRST_COMPLETED).done):
+        while not (done := wait(running, POLL_SECONDS, FIRST_COMPLETED).done):
             self._listen(executor)
         self._listen(executor)
         for future in done:
@@ -277,8 +275,8 @@ class Runner:
                 task.suspect = True
             try:
                 for outcome in outcomes:
-                    if outcome.unseen:
-                        self.unseen[outcome.row.trial] = outcome
+                    if outcome.provisional:
+                        self.provisional[outcome.row.trial] = outcome
                     else:
                         self._record(outcome)
                 if outcomes:
@@ -288,8 +286,8 @@ class Runner:
 
     def _listen(self, executor: Executor) -> None:
         """Pass on what processes elsewhere say of their work."""
-        for said in executor.heard():
-            self.worker.context.progress(*said)
+        for message in executor.heard():
+            self.worker.context.progress(*message)
 
     def _lost(self, task: Task) -> list[Outcome]:
         reason = "its process died, alone as in company; was there too little memory?"
@@ -306,7 +304,7 @@ class Runner:
         self.old.discard((row.trial, row.part))
 
     def _describe(self, status: str) -> None:
-        """Keep the manifest's word on this run up to date."""
+        """Bring what the manifest says of this run up to date."""
         data, plan = self.plan.dataset, self.plan
         self.campaign.add_run({
             "id": self.id, "status": status, "command": list(self.command),

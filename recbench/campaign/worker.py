@@ -22,7 +22,7 @@ from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
 from recbench.environment import recent_peak, restart_peak
 from recbench.errors import DataError, RecbenchError, Refused, UsageError
-from recbench.evaluate.evaluate import Values, evaluate
+from recbench.evaluate.evaluate import PerUser, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
 from recbench.linalg.topk import kernel_threads
@@ -54,7 +54,7 @@ class Outcome:
 
     row: Row
     values: pa.Table | None = None
-    unseen: bool = False
+    provisional: bool = False
     """Ranked for test in case the trial is selected; to be forgotten if it is not."""
     trace: Trace = ()
     """How the fit went, if that is asked for."""
@@ -134,7 +134,7 @@ class Worker:
             reveal = "test" in self.plan.parts
             chosen = [f for f in (fitted if reveal else leading) if not f.trial.model.one_part]
             for outcome in self._measure(chosen, "test"):
-                yield replace(outcome, unseen=not reveal)
+                yield replace(outcome, provisional=not reveal)
 
     def _leads(self, trial: Trial, outcomes: Sequence[Outcome], leaders: Leaders) -> bool:
         """Whether a trial is the best of its model so far, in this group and before."""
@@ -171,7 +171,7 @@ class Worker:
                 yield trial, fit
 
     def _context(self, job: Job, judge: "_Judge | None") -> Context:
-        """What the world is to the fit of a job."""
+        """The context in which a job is fitted."""
         saved = job.checkpoint
         here = saved is not None and saved.parents[1].is_dir()
         return replace(
@@ -235,7 +235,7 @@ class Worker:
             )  # fmt: skip
             yield Outcome(row, self._per_user(values, part))
 
-    def _per_user(self, values: Values, part: str) -> pa.Table:
+    def _per_user(self, values: PerUser, part: str) -> pa.Table:
         held = self.split.stage(part)[1]
         columns: dict[str, Any] = {
             "user": self.plan.dataset.user_ids.take(pa.array(held.users)),

@@ -66,9 +66,9 @@ def command(
         unknown = partial(search_unknown, folder=output, how=how, found=found)
         opened = partial(at_hand, announce=say)
         findings = check(rows, opened, known, unknown if search_missing else None, say)
-    made = view(findings, everything)
-    show_views([made], kind)
-    _tell_github(made, findings)
+    table = view(findings, everything)
+    show_views([table], kind)
+    _tell_github(table, findings)
     if junit is not None:
         _write_junit(findings, junit)
     worse = regressions(findings)
@@ -102,14 +102,14 @@ def _write_junit(findings: "Sequence[Finding]", path: Path) -> None:
         raise DataError(f"--junit {path} cannot be written ({error.strerror})") from error
 
 
-def _tell_github(made: Any, findings: "Sequence[Finding]") -> None:
+def _tell_github(table: Any, findings: "Sequence[Finding]") -> None:
     """Add the table to the summary of a GitHub job, if this is one, and mark what got worse."""
     from recbench.report.formats import text
 
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path:
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(text([made], "md") + "\n")
+            file.write(text([table], "md") + "\n")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for finding in findings:
             if finding.regressed:

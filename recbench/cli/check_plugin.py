@@ -19,13 +19,13 @@ def command(model: str) -> None:
     from recbench.models.contract import check_model
     from recbench.registry import MODELS, build
 
-    made = build(model, MODELS)
-    outcomes = list(check_model(made))
-    for outcome in outcomes:
-        say(f"{'FAIL' if outcome.problem else 'ok  '}  {outcome.check}")
-        if outcome.problem:
-            say(f"      {outcome.problem}")
-    failed = sum(bool(outcome.problem) for outcome in outcomes)
+    instance = build(model, MODELS)
+    results = list(check_model(instance))
+    for result in results:
+        say(f"{'FAIL' if result.problem else 'ok  '}  {result.check}")
+        if result.problem:
+            say(f"      {result.problem}")
+    failed = sum(bool(result.problem) for result in results)
     if failed:
-        raise RecbenchError(f"{made.text} failed {failed} of {len(outcomes)} checks")
-    click.echo(f"{made.text} passed {len(outcomes)} checks")
+        raise RecbenchError(f"{instance.text} failed {failed} of {len(results)} checks")
+    click.echo(f"{instance.text} passed {len(results)} checks")

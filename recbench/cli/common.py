@@ -23,10 +23,10 @@ def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], lis
         from recbench.params import completions
 
         if "[" in incomplete:
-            found = [word for kind in kinds for word in completions(incomplete, registry(kind))]
+            words = [word for kind in kinds for word in completions(incomplete, registry(kind))]
         else:
-            found = [name for kind in kinds for name in names_of(kind)]
-        return [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
+            words = [name for kind in kinds for name in names_of(kind)]
+        return [CompletionItem(name) for name in sorted(words) if name.startswith(incomplete)]
 
     return names
 

@@ -19,14 +19,14 @@ def explain(runner: "Runner", jobs: int) -> None:
     """Print trials, memory and time of a run, without running anything."""
     from recbench.campaign.estimate import estimates
 
-    plan, made = runner.plan, estimates(runner)
+    plan, fits = runner.plan, estimates(runner)
     click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
-    for line in _counts(runner, made):
+    for line in _counts(runner, fits):
         click.echo(line)
-    if made:
-        click.echo(f"memory: {_memory(made, jobs)}")
-        click.echo(f"time: {_time(made)}")
-    for one in made:
+    if fits:
+        click.echo(f"memory: {_memory(fits, jobs)}")
+        click.echo(f"time: {_time(fits)}")
+    for one in fits:
         first, *others = (_named(trial, len(plan.seeds) > 1) for trial in one.task.trials)
         click.echo(f"  {first}: {_size(one)}, {_seconds(one)}")
         for name in others:
@@ -39,56 +39,56 @@ def _named(trial: "Trial", seeds: bool) -> str:
     return f"{text} seed {trial.seed}" if seeds and trial.model.stochastic else text
 
 
-def _counts(runner: "Runner", made: Sequence["Estimate"]) -> list[str]:
+def _counts(runner: "Runner", fits: Sequence["Estimate"]) -> list[str]:
     """How many trials there are, and how many of them remain."""
     known, folder = len(runner.trials), runner.campaign.folder
-    todo = sum(len(one.task.trials) for one in made)
-    found = known - todo
+    todo = sum(len(one.task.trials) for one in fits)
+    finished = known - todo
     lines = (
-        [f"{counted(found, 'finished trial')} found, {runner.total - found} to run"]
-        if found
+        [f"{counted(finished, 'finished trial')} found, {runner.total - finished} to run"]
+        if finished
         else []
     )
     if known < runner.total:
         lines.append(f"the first {known} of {runner.total} trials; the search proposes the others "
                      "when it knows how these did")  # fmt: skip
-    return [*lines, f"{counted(todo, 'trial')} in {counted(len(made), 'fit')}, into {folder}/"]
+    return [*lines, f"{counted(todo, 'trial')} in {counted(len(fits), 'fit')}, into {folder}/"]
 
 
-def _memory(made: Sequence["Estimate"], jobs: int) -> str:
+def _memory(fits: Sequence["Estimate"], jobs: int) -> str:
     """The most that is held at once, beside what is free."""
     from recbench.environment import free_memory
 
-    sizes = sorted((one.memory or 0 for one in made if not one.on_disk), reverse=True)
+    sizes = sorted((one.memory or 0 for one in fits if not one.on_disk), reverse=True)
     needed, free = sum(sizes[:jobs]), free_memory()
     most = min(jobs, len(sizes))
     held = f"{most} fits at once" if most > 1 else "the largest fit"
     parts = [f"{needed / 1e9:.2f} GB for {held}, {free / 1e9:.1f} GB free"] if needed else []
     if needed > free:
         parts[0] += ", so fits that are too large will be skipped"
-    disk = sum(one.memory or 0 for one in made if one.on_disk)
+    disk = sum(one.memory or 0 for one in fits if one.on_disk)
     parts += [f"{disk / 1e9:.2f} GB on disk"] if disk else []
-    return "; ".join([*parts, *_unknown([one for one in made if one.memory is None])])
+    return "; ".join([*parts, *_unknown([one for one in fits if one.memory is None])])
 
 
-def _time(made: Sequence["Estimate"]) -> str:
+def _time(fits: Sequence["Estimate"]) -> str:
     """All fits together, and where that comes from."""
     from recbench.doctor import duration
 
-    told = {
+    sources = {
         "at the speed this machine multiplies matrices, ranking not included": False,
         "as earlier ones on the same data took": True,
     }
     parts = []
-    for source, measured in told.items():
-        some = [one.seconds for one in made if one.seconds and one.measured == measured]
+    for source, measured in sources.items():
+        some = [one.seconds for one in fits if one.seconds and one.measured == measured]
         if some:
             parts.append(f"about {duration(sum(some))} for {counted(len(some), 'fit')}, {source}")
-    return "; ".join([*parts, *_unknown([one for one in made if one.seconds is None])])
+    return "; ".join([*parts, *_unknown([one for one in fits if one.seconds is None])])
 
 
-def _unknown(made: Sequence["Estimate"]) -> list[str]:
-    names = dict.fromkeys(trial.model.name for one in made for trial in one.task.trials)
+def _unknown(fits: Sequence["Estimate"]) -> list[str]:
+    names = dict.fromkeys(trial.model.name for one in fits for trial in one.task.trials)
     return [f"{UNKNOWN} for {', '.join(names)}"] if names else []
 
 

@@ -40,16 +40,16 @@ def _find(name: str) -> list[dict[str, Any]]:
     from recbench.data.catalog import load_catalog
 
     catalog, bare = load_catalog(), name.partition("[")[0]
-    found = [_dataset(catalog[name])] if name in catalog else []
+    sheets = [_dataset(catalog[name])] if name in catalog else []
     kinds = [kind for kind in KINDS if bare in registry(kind).names()]
     # A loss is also the model of its name, with sweeps: that tells it all.
-    found += [_plugin(k, name) for k in kinds if not (k == "losses" and "models" in kinds)]
-    for sheet in found:
+    sheets += [_plugin(k, name) for k in kinds if not (k == "losses" and "models" in kinds)]
+    for sheet in sheets:
         _add_published(sheet)
-    if not found:
+    if not sheets:
         names = [*catalog, *(known for kind in KINDS for known in registry(kind).names())]
         raise unknown("name", name, names)
-    return found
+    return sheets
 
 
 def _add_published(sheet: dict[str, Any]) -> None:

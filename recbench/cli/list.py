@@ -70,10 +70,10 @@ def _cell(value: Any) -> str:
 
 def _plugins(kind: str) -> list[dict[str, Any]]:
     """Models, metrics, splits and readers: name, one sentence, where it comes from."""
-    found = registry(kind)
+    plugins = registry(kind)
     return [
-        {"name": name, "what it is": summary(found.get(name)), "from": found.source(name)}
-        for name in found.names()
+        {"name": name, "what it is": summary(plugins.get(name)), "from": plugins.source(name)}
+        for name in plugins.names()
     ]
 
 

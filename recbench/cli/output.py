@@ -22,16 +22,16 @@ def format_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return choice(same(function))
 
 
-def show_views(made: "Sequence[View]", kind: str) -> None:
+def show_views(views: "Sequence[View]", kind: str) -> None:
     """Print tables to standard output."""
     from recbench.report.formats import text
     from recbench.report.tables import rich_view
 
     if kind == "rich":
         out = console()
-        for view in made:
+        for view in views:
             out.print(rich_view(view, out), crop=False)  # wrapped, where a screen is too narrow
     else:
         if kind == "latex":
             click.echo(f"% {shlex.join(['recbench', *sys.argv[1:]])}")
-        click.echo(text(made, kind))
+        click.echo(text(views, kind))

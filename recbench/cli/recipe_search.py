@@ -41,14 +41,14 @@ def command(
         access = Access(fetching={"source": source, "progress": bytes_done}, announce=say)
         rows = read_raw(entry_of(name), access)
     with Bars() as bars:
-        found = search_recipes(
+        matches = search_recipes(
             rows, wanted, grid, progress=lambda done, total: bars("recipes", done, total)
         )
-    lines = [_line(match) for match in found]
+    lines = [_line(match) for match in matches]
     if as_json:
         print_json(lines)
     else:
-        show_views([_view(lines, hit=found[0].distance == 0)], "rich")
+        show_views([_view(lines, hit=matches[0].distance == 0)], "rich")
 
 
 def _line(match: Any) -> dict[str, Any]:

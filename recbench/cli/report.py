@@ -37,15 +37,15 @@ def command(
     if pdf and figures is None:
         raise click.UsageError("--pdf needs --figures DIR")
     campaign = open_results(folder)
-    chosen = parse_metric(select).text if select else ""
+    metric = parse_metric(select).text if select else ""
     path = output or campaign.folder / "report.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
-            temporary.write_text(page(campaign, chosen), encoding="utf-8")
+            temporary.write_text(page(campaign, metric), encoding="utf-8")
         click.echo(path)
         if figures is not None:
-            for drawing in write_figures(campaign, chosen, figures, ("svg", "pdf")[: 1 + pdf]):
+            for drawing in write_figures(campaign, metric, figures, ("svg", "pdf")[: 1 + pdf]):
                 click.echo(drawing)
     except OSError as error:
         raise DataError(f"{error.filename or path} cannot be written ({error.strerror})") from error

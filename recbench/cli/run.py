@@ -43,8 +43,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     shown = not options["quiet"]
     announce, bars = say if shown else _nobody, Bars(shown, verbose=options["verbose"])
     with byte_bars(shown) as downloads:
-        told = {"announce": announce, "progress": bars, "downloads": downloads}
-        request = _request(options, plugins=ctx.meta.get("plugins", ()), **told)
+        listeners = {"announce": announce, "progress": bars, "downloads": downloads}
+        request = _request(options, plugins=ctx.meta.get("plugins", ()), **listeners)
         runner = request.runner()
     with bars:
         if options["dry_run"]:

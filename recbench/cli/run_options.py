@@ -158,13 +158,13 @@ def as_config(ctx: click.Context) -> str:
     import yaml
 
     bare = click.Context(ctx.command)  # in `ctx` the words of a file have become defaults
-    chosen = {
+    settings = {
         word: _written(ctx.params[option.name or ""])
         for word, option in config_words(ctx.command).items()
         if ctx.params.get(option.name or "") not in (option.get_default(bare), (), None)
         and word not in ("print-config", "json")
     }
-    return yaml.safe_dump(chosen, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 
 
 def _written(value: Any) -> Any:

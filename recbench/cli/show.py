@@ -59,7 +59,7 @@ def command(
     from recbench.campaign.folder import open_results
     from recbench.campaign.row import metric_names
     from recbench.evaluate.metrics import parse_metric
-    from recbench.report.ranking import Wanted, measured_part, rank_views, rows_on
+    from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part, rows_on
     from recbench.report.trials import views
 
     campaign = open_results(folder)
@@ -75,7 +75,7 @@ def command(
         top=top, metrics=[parse_metric(text).text for text in split_commas(metric)],
         dataset=dataset,
     )  # fmt: skip
-    made = rank_views(campaign, wanted)
-    if not made:
+    tables = leaderboard_views(campaign, wanted)
+    if not tables:
         raise DataError(f"{campaign.folder} has no finished trials to rank; --trials lists all")
-    show_views(made, kind)
+    show_views(tables, kind)

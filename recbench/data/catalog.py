@@ -74,8 +74,8 @@ class RemoteFile:
     @property
     def pinned(self) -> tuple[str, str] | None:
         """The strongest digest the catalogue knows, with its kind."""
-        known = ((kind, getattr(self, kind)) for kind in DIGEST_LENGTHS)
-        return next(((kind, digest) for kind, digest in known if digest), None)
+        digests = ((kind, getattr(self, kind)) for kind in DIGEST_LENGTHS)
+        return next(((kind, digest) for kind, digest in digests if digest), None)
 
     @property
     def size(self) -> int:
@@ -97,7 +97,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Terms:
+class LicenceTerms:
     """What the publisher asks of those who use the data."""
 
     text: str = ""
@@ -109,10 +109,10 @@ class Terms:
 
 def _positive(given: object) -> tuple[str, float]:
     """Read `> 3.5`; `prepare` knows which operators exist."""
-    found = re.fullmatch(r"\s*([<>=!]+)\s*(-?\d+(?:\.\d+)?)\s*", str(given))
-    if found is None:
+    match = re.fullmatch(r"\s*([<>=!]+)\s*(-?\d+(?:\.\d+)?)\s*", str(given))
+    if match is None:
         raise UsageError(f"'{given}' is no rule; write an operator and a number, such as '>= 4'")
-    return found[1], float(found[2])
+    return match[1], float(match[2])
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Entry:
     split: str = "strong"
     """The split of the tables that use this dataset, as typed after --split."""
     expected: Expected | None = None
-    terms: Terms = Terms()
+    terms: LicenceTerms = LicenceTerms()
     cite: str = ""
     page: str = ""
     limits: Limits = LIMITS

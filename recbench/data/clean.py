@@ -36,20 +36,20 @@ def prepare(
     provenance: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Apply a recipe to rows as read, and number the users and items that are left."""
-    rows = Rows(interactions.table, name)
-    rows.binarise(recipe.positive)
-    rows.encode()
+    preparation = Preparation(interactions.table, name)
+    preparation.binarise(recipe.positive)
+    preparation.encode()
     if recipe.dedup:
-        rows.deduplicate()
+        preparation.deduplicate()
     for rule in recipe.filters:
-        rows.filter(rule)
+        preparation.filter(rule)
     if not recipe.dedup:
-        rows.deduplicate()
-    done = {"recipe": recipe.text, "rows": rows.counted}
-    return rows.dataset({**(provenance or {}), **done})
+        preparation.deduplicate()
+    done = {"recipe": recipe.text, "rows": preparation.counted}
+    return preparation.dataset({**(provenance or {}), **done})
 
 
-class Rows:
+class Preparation:
     """The rows still alive, on their way to a Dataset."""
 
     user: Side

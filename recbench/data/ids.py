@@ -59,14 +59,14 @@ def repeated(user: Indices, item: Indices, n_items: int) -> tuple[Counts, Counts
         return None
     del key
     twice = twice[np.append(True, twice[1:] != twice[:-1])]
-    found, keys = [], []
+    hits, keys = [], []
     for block in blocks(len(user)):
         part = user[block].astype(np.int64) * n_items + item[block]
         place = np.minimum(np.searchsorted(twice, part), len(twice) - 1)
         hit = np.flatnonzero(twice[place] == part)
-        found.append(hit + block.start)
+        hits.append(hit + block.start)
         keys.append(place[hit])
-    rows, pair = np.concatenate(found), np.concatenate(keys)
+    rows, pair = np.concatenate(hits), np.concatenate(keys)
     first = np.full(len(twice), len(user), dtype=np.int64)
     np.minimum.at(first, pair, rows)
     return rows, first[pair]

@@ -33,8 +33,8 @@ class Interactions:
                 raise DataError(
                     f"{column} ids must be integers or text, not {self.table[column].type}"
                 )
-        wanted = {"value": pa.float64(), "time": pa.int64(), "part": pa.int8()}
-        for column, kind in wanted.items():
+        types = {"value": pa.float64(), "time": pa.int64(), "part": pa.int8()}
+        for column, kind in types.items():
             if column in names and self.table[column].type != kind:
                 raise DataError(f"column '{column}' must be {kind}, not {self.table[column].type}")
             if column in ("time", "part") and column in names and _missing(self.table[column]):

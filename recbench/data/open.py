@@ -75,15 +75,15 @@ def described(entry: Entry) -> dict[str, str]:
 
 def changes(entry: Entry, dataset: Dataset, path: Path) -> str:
     """What is no longer as it was when a dataset was prepared; empty if nothing is."""
-    known = dataset.provenance
-    before = {"recipe": known.get("recipe")} | known.get("described", {})
+    provenance = dataset.provenance
+    before = {"recipe": provenance.get("recipe")} | provenance.get("described", {})
     now = described(entry)
-    told = [key for key in now if before.get(key, now[key]) != now[key]]
+    differences = [key for key in now if before.get(key, now[key]) != now[key]]
     prepared = path.stat().st_mtime
     # A file of the user's own has no digest: it is taken for another once it is younger.
     own = [file.path for file in entry.files if file.path is not None and file.path.exists()]
-    told += [file.name for file in own if file.stat().st_mtime > prepared]
-    return f"its {' and '.join(told)} changed" if told else ""
+    differences += [file.name for file in own if file.stat().st_mtime > prepared]
+    return f"its {' and '.join(differences)} changed" if differences else ""
 
 
 def default_split(source: "Source") -> str:
@@ -167,13 +167,14 @@ def check_counts(entry: Entry, dataset: Dataset, access: Access) -> Dataset:
     problem = _mismatch(entry, dataset)
     if not problem:
         return dataset
-    known = entry.expected is not None and entry.expected.verified
-    if known and not access.accept_counts:
+    verified = entry.expected is not None and entry.expected.verified
+    if verified and not access.accept_counts:
         raise DataError(
             f"{problem}; the raw file or its preparation is not what the tables used "
             f"(`recbench fetch {entry.name} --accept-counts` goes on and records the deviation)"
         )
-    access.announce(f"warning: {problem}" + ("" if known else " (expected counts are unverified)"))
+    doubt = "" if verified else " (expected counts are unverified)"
+    access.announce(f"warning: {problem}{doubt}")
     provenance = {**dataset.provenance, "deviation": problem}
     return Dataset(
         dataset.name, dataset.user, dataset.item, dataset.user_ids, dataset.item_ids,
@@ -185,10 +186,10 @@ def _mismatch(entry: Entry, dataset: Dataset) -> str:
     expected = entry.expected
     if expected is None:
         return ""
-    found = (dataset.n_users, dataset.n_items, len(dataset))
+    counts = (dataset.n_users, dataset.n_items, len(dataset))
     wanted = (expected.users, expected.items, expected.interactions)
-    if found != wanted:
-        return f"{entry.name} has {_counts(found)}, expected {_counts(wanted)}"
+    if counts != wanted:
+        return f"{entry.name} has {_counts(counts)}, expected {_counts(wanted)}"
     for part, digest in expected.fingerprints.items():
         if dataset.part_fingerprint(part) != digest:
             return f"the {part} interactions of {entry.name} are not the published ones"

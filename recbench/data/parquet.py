@@ -78,9 +78,9 @@ def check_seal(path: Path) -> None:
         while left > 0 and (block := file.read(min(left, 1 << 20))):
             digest.update(block)
             left -= len(block)
-        found = file.read(len(SEAL) + 2 * digest.digest_size)
+        trailer = file.read(len(SEAL) + 2 * digest.digest_size)
         digest.update(file.read())
-    if found != SEAL + digest.hexdigest().encode():
+    if trailer != SEAL + digest.hexdigest().encode():
         raise DataError(
             f"{path} is not a recbench dataset, or is damaged; "
             f"move it away and it will be prepared again"

@@ -4,7 +4,7 @@ Thresholds are applied and pairs numbered once. A single pass is answered for ev
 its second side by one histogram. Iterated cores are nested, so each starts from the one before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recbench.data.clean import Rows, core
+from recbench.data.clean import Preparation, core
 from recbench.data.ids import Side, number, repeated
 from recbench.data.interactions import Interactions
 from recbench.data.recipe import Filter, Recipe
 from recbench.errors import UsageError
-from recbench.linalg.types import Counts, Flags
+from recbench.linalg.types import Counts, Flags, Progress, silent
 
 Triple = tuple[int, int, int]
 Positive = tuple[str, float]
@@ -93,7 +93,7 @@ def search_recipes(
     target: Triple,
     grid: Grid | None = None,
     nearest: int = 10,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> list[Match]:
     """List the recipes that give the target's users, items and interactions exactly.
 
@@ -101,22 +101,22 @@ def search_recipes(
     """
     grid = grid or Grid()
     thresholds = [None, *_thresholds(interactions.table, grid)]
-    found: list[Match] = []
+    matches: list[Match] = []
     for done, positive in enumerate(thresholds):
         progress(done, len(thresholds))
         for recipe, pairs in _variants(interactions, positive):
             for rule, counts in _tried(pairs, target, grid):
                 whole = replace(recipe, filters=(rule,) if rule.users or rule.items else ())
-                found.append(Match(whole, *counts, _distance(counts, target)))
-            found = _best(found, nearest)
+                matches.append(Match(whole, *counts, _distance(counts, target)))
+            matches = _best(matches, nearest)
     progress(len(thresholds), len(thresholds))
-    return found
+    return matches
 
 
-def _best(found: list[Match], nearest: int) -> list[Match]:
-    found = sorted(found, key=lambda match: (match.distance, len(match.recipe.text)))
-    hits = [match for match in found if match.distance == 0]
-    return hits or found[:nearest]
+def _best(matches: list[Match], nearest: int) -> list[Match]:
+    matches = sorted(matches, key=lambda match: (match.distance, len(match.recipe.text)))
+    hits = [match for match in matches if match.distance == 0]
+    return hits or matches[:nearest]
 
 
 def _distance(counts: Triple, target: Triple) -> float:
@@ -138,13 +138,13 @@ def _variants(
     interactions: Interactions, positive: Positive | None
 ) -> Iterator[tuple[Recipe, Pairs]]:
     """Apply a threshold; filters may then count distinct pairs or, if that differs, rows."""
-    rows = Rows(interactions.table, "the data")
-    rows.binarise(positive)
-    rows.encode()
-    pairs = Pairs(rows.user, rows.item)
-    repeats = repeated(rows.user.codes, rows.item.codes, rows.item.size)
+    preparation = Preparation(interactions.table, "the data")
+    preparation.binarise(positive)
+    preparation.encode()
+    pairs = Pairs(preparation.user, preparation.item)
+    repeats = repeated(preparation.user.codes, preparation.item.codes, preparation.item.size)
     if repeats is not None:
-        first = np.ones(len(rows.user.codes), dtype=np.bool_)
+        first = np.ones(len(preparation.user.codes), dtype=np.bool_)
         first[repeats[0][repeats[0] != repeats[1]]] = False
         pairs = replace(pairs, first=first)
         yield Recipe(positive, dedup=False), pairs

@@ -106,8 +106,8 @@ def generate(spec: Synthetic, threads: int | None = None) -> Dataset:
     user = np.repeat(np.arange(spec.users, dtype=np.int32), degrees)
     give_every_item_one(_stream(spec, 2), user, item, spec.items)
     user_ids, item_ids = (pa.array(np.arange(n, dtype=np.int64)) for n in (spec.users, spec.items))
-    made = {"generator": spec.text, "revision": spec.revision}
-    return Dataset(spec.text, user, item, user_ids, item_ids, provenance=made)
+    provenance = {"generator": spec.text, "revision": spec.revision}
+    return Dataset(spec.text, user, item, user_ids, item_ids, provenance=provenance)
 
 
 def _stream(spec: Synthetic, *key: int) -> np.random.RandomState:
@@ -131,18 +131,18 @@ def activity(spec: Synthetic) -> Counts:
     most = min(spec.items, max(spec.items // 2, -(-3 * spec.interactions // (2 * spec.users))))
     weight = np.exp(ACTIVITY * _stream(spec, 0).standard_normal(spec.users))
     free = np.ones(spec.users, dtype=np.bool_)
-    wanted = np.full(spec.users, float(most))
+    shares = np.full(spec.users, float(most))
     while free.any():
         rest = spec.interactions - fewest * free.sum() - most * (~free).sum()
-        wanted[free] = fewest + weight[free] * (rest / weight[free].sum())
-        above = free & (wanted >= most)
+        shares[free] = fewest + weight[free] * (rest / weight[free].sum())
+        above = free & (shares >= most)
         if not above.any():
             break
-        wanted[above] = most
+        shares[above] = most
         free &= ~above
-    degrees: Counts = np.floor(wanted).astype(np.int64)
+    degrees: Counts = np.floor(shares).astype(np.int64)
     short = spec.interactions - int(degrees.sum())
-    largest_remainders = np.argsort(degrees - wanted, kind="stable")[:short]
+    largest_remainders = np.argsort(degrees - shares, kind="stable")[:short]
     degrees[largest_remainders] += 1
     return degrees
 
@@ -178,15 +178,15 @@ class Tastes:
     def draw(self, random: np.random.RandomState, degrees: Counts) -> Indices:
         """Draw distinct items for a block of users; sorted by user, then item."""
         n_items = len(self.popularity)
-        chosen = random.randint(1, self.n_tastes + 1, size=(len(degrees), len(SHARES)))
-        chosen[:, 0] = 0
+        tastes = random.randint(1, self.n_tastes + 1, size=(len(degrees), len(SHARES)))
+        tastes[:, 0] = 0
         bounds = np.cumsum(SHARES)[:-1]
         key = np.empty(0, dtype=np.int64)
         missing = degrees
         for _ in range(ROUNDS):
             user = np.repeat(np.arange(len(degrees)), missing)
             nth = np.searchsorted(bounds, random.random_sample(len(user)), side="right")
-            mark = chosen[user, nth] + random.random_sample(len(user))
+            mark = tastes[user, nth] + random.random_sample(len(user))
             place = np.searchsorted(self.cumulated, mark, side="right")
             place = np.minimum(place, len(self.item) - 1)  # a mark may have been rounded up
             key = _distinct(np.concatenate([key, user * n_items + self.item[place]]))

@@ -18,7 +18,7 @@ from recbench.linalg.types import Counts, Progress, Vector, silent
 from recbench.models.scorers import Query, Scorer
 from recbench.splits.types import Part
 
-Values = Mapping[str, Vector]
+PerUser = Mapping[str, Vector]
 """Metric text to one value per user, or to a 0-d array for metrics of the whole population."""
 
 
@@ -29,14 +29,14 @@ def evaluate(
     metrics: Sequence[MetricSpec],
     progress: Progress = silent,
     groups: Groups | None = None,
-) -> list[Values]:
+) -> list[PerUser]:
     """Rank every item for every user of `part` and measure it, for each scorer in turn.
 
     Scorers that share a base must stand next to each other. The items of `part.seen` are never
     recommended; `train` tells how popular items are. Metrics are also taken of `groups` of items.
     """
     popularity = np.bincount(train.indices, minlength=train.shape[1])
-    values: list[Values] = []
+    values: list[PerUser] = []
     for top in rank(scorers, part, max(metric.depth for metric in metrics), progress):
         ranking = ranking_of(top, part, popularity, train.shape[0])
         sliced = by_group(ranking, part, metrics, groups or {})

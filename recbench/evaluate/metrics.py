@@ -83,31 +83,31 @@ def parse_metric(text: str) -> MetricSpec:
 @METRICS.register("recall")
 def recall(ranking: Ranking, k: int) -> Vector:
     """The share of the held-out items that is in the top k: hits / t."""
-    return ranking.found(k) / ranking.targets
+    return ranking.hit_counts(k) / ranking.targets
 
 
 @METRICS.register("recall-capped")
 def recall_capped(ranking: Ranking, k: int) -> Vector:
     """The share of the hits that a list of k could have had: hits / min(k, t)."""
-    return ranking.found(k) / np.minimum(ranking.targets, k)
+    return ranking.hit_counts(k) / np.minimum(ranking.targets, k)
 
 
 @METRICS.register("precision")
 def precision(ranking: Ranking, k: int) -> Vector:
     """The share of the top k that was held out: hits / k, however short the list is."""
-    return ranking.found(k) / k
+    return ranking.hit_counts(k) / k
 
 
 @METRICS.register("f1")
 def f1(ranking: Ranking, k: int) -> Vector:
     """The harmonic mean of precision and recall: 2 hits / (k + t)."""
-    return 2 * ranking.found(k) / (ranking.targets + k)
+    return 2 * ranking.hit_counts(k) / (ranking.targets + k)
 
 
 @METRICS.register("hit")
 def hit(ranking: Ranking, k: int) -> Vector:
     """Whether the top k holds any held-out item: 1 if hits > 0, else 0."""
-    return (ranking.found(k) > 0).astype(np.float64)
+    return (ranking.hit_counts(k) > 0).astype(np.float64)
 
 
 @METRICS.register("mrr")
@@ -121,9 +121,9 @@ def reciprocal_rank(ranking: Ranking, k: int) -> Vector:
 @METRICS.register("map")
 def average_precision(ranking: Ranking, k: int) -> Vector:
     """The precision at every hit, averaged: Σ_{r≤k} hit(r) · hits(r)/r / min(k, t)."""
-    found = ranking.found(k)
+    counts = ranking.hit_counts(k)
     users, ranks = np.nonzero(ranking.hits_at(k))
-    earlier = np.cumsum(found) - found
+    earlier = np.cumsum(counts) - counts
     nth_hit = np.arange(1, len(users) + 1) - earlier[users]
     total = np.bincount(users, weights=nth_hit / (ranks + 1), minlength=len(ranking))
     return total / np.minimum(ranking.targets, k)
@@ -143,10 +143,10 @@ def ndcg_ngcf(ranking: Ranking, k: int) -> Vector:
     with its hits moved to the front, so targets it missed cost nothing. 0 without a hit. Not
     comparable with `ndcg`.
     """
-    found = ranking.found(max(k, NGCF_WINDOW))
+    counts = ranking.hit_counts(max(k, NGCF_WINDOW))
     gain = _dcg(ranking.hits_at(k))
-    ideal = ideal_dcg(k)[np.minimum(found, k)]
-    return np.divide(gain, ideal, out=np.zeros_like(gain), where=found > 0)
+    ideal = ideal_dcg(k)[np.minimum(counts, k)]
+    return np.divide(gain, ideal, out=np.zeros_like(gain), where=counts > 0)
 
 
 ndcg_ngcf.window = NGCF_WINDOW  # what MetricSpec.depth reads

@@ -53,24 +53,24 @@ class Ranking:
     def hits_at(self, k: int) -> Flags:
         """The hits among the first k ranks; none where those and the next are all tied."""
         self._check_depth(k)
-        told = self._told(k)
-        return self.hits[:, :k] if told is None else self.hits[:, :k] & told
+        untied = self._untied(k)
+        return self.hits[:, :k] if untied is None else self.hits[:, :k] & untied
 
     def items_at(self, k: int) -> Indices:
         """The items at the first k ranks; -1 where those and the next are all tied."""
         self._check_depth(k)
-        told = self._told(k)
+        untied = self._untied(k)
         items = self.items[:, :k]
-        return items if told is None else np.where(told, items, np.int32(-1))
+        return items if untied is None else np.where(untied, items, np.int32(-1))
 
-    def _told(self, k: int) -> Flags | None:
+    def _untied(self, k: int) -> Flags | None:
         """As a column: whose first k ranks the scores tell, and not the tie rule alone."""
         if self.tied is None or (self.tied <= k).all():
             return None
-        told: Flags = (self.tied <= k)[:, np.newaxis]
-        return told
+        untied: Flags = (self.tied <= k)[:, np.newaxis]
+        return untied
 
-    def found(self, k: int) -> Counts:
+    def hit_counts(self, k: int) -> Counts:
         """How many of each user's held-out items are among the first k ranks."""
         counts: Counts = self.hits_at(k).sum(axis=1, dtype=np.int64)
         return counts

@@ -195,11 +195,11 @@ class _Krylov:
             residual = float(errors[:k].max() / max(values[0], np.finfo(float).tiny))
             self._turn(values, turns)
             if residual <= self.tolerance:
-                found = self.basis[:, :k].copy()
-                more = self._overlooked(found, values[k - 1] + self.tolerance * values[0])
+                vectors = self.basis[:, :k].copy()
+                more = self._overlooked(vectors, values[k - 1] + self.tolerance * values[0])
                 if not more.size:
                     self.progress(self.applied, self.applied)
-                    return Eigenpairs(values[:k], _signed(found), residual)
+                    return Eigenpairs(values[:k], _signed(vectors), residual)
                 rest = np.hstack([rest, float(values[0]) * more])
             block = self._new_block(rest, values[0])
             self.expected += room - self.held
@@ -208,11 +208,11 @@ class _Krylov:
             f"{self.tolerance:.0e}, of the largest; {advice}"
         )
 
-    def _overlooked(self, found: Matrix, limit: float) -> Matrix:
-        """Look beside what was found for eigenvalues above a limit; return directions to them."""
+    def _overlooked(self, vectors: Matrix, limit: float) -> Matrix:
+        """Look beside these vectors for eigenvalues above a limit; return directions to them."""
 
         def beside(block: Matrix) -> Matrix:
-            return block - tall.times(self.pool, found, tall.inner(self.pool, found, block))
+            return block - tall.times(self.pool, vectors, tall.inner(self.pool, vectors, block))
 
         look = _Krylov(
             self.pool, lambda block: beside(np.asarray(self.apply(block), self.dtype)),
@@ -244,15 +244,15 @@ class _Krylov:
 
     def _turn(self, values: Vector, turns: Matrix) -> None:
         """Keep the directions `turns` of the basis, on which A is diagonal."""
-        held, kept = self.held, len(values)
+        held, count = self.held, len(values)
 
         def turn(rows: slice) -> None:
-            self.basis[rows, :kept] = self.basis[rows, :held] @ turns
+            self.basis[rows, :count] = self.basis[rows, :held] @ turns
 
         tall.by_pieces(self.pool, self.n, turn)
         self.inside[...] = 0.0
-        np.fill_diagonal(self.inside[:kept, :kept], values)
-        self.held, self.fresh = kept, True
+        np.fill_diagonal(self.inside[:count, :count], values)
+        self.held, self.fresh = count, True
 
     def _extend(self, block: Matrix, room: int) -> Matrix:
         """Extend the basis by a block and what A makes of it, until it is full; return the rest."""

@@ -20,7 +20,7 @@ from recbench.linalg.types import Matrix
 Key = tuple[int, int]
 
 
-class Swept(Protocol):
+class SweptTiles(Protocol):
     """What a sweep asks of the tiles."""
 
     count: int
@@ -32,10 +32,10 @@ class Swept(Protocol):
         """Apply a change to a tile, unless it is at that step already."""
 
 
-class Sweep:
+class BlockRowSweep:
     """Sweeping block row k."""
 
-    def __init__(self, tiles: Swept, k: int) -> None:
+    def __init__(self, tiles: SweptTiles, k: int) -> None:
         self.tiles, self.k = tiles, k
         self.others = [i for i in range(tiles.count) if i != k]
 

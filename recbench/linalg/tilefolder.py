@@ -72,10 +72,10 @@ class TileFolder:
 
     def steps(self) -> dict[Key, int]:
         """How far each tile has come."""
-        found: dict[Key, int] = {}
+        steps: dict[Key, int] = {}
         for i, j, step in self._finished().values():
-            found[i, j] = max(step, found.get((i, j), 0))
-        return found
+            steps[i, j] = max(step, steps.get((i, j), 0))
+        return steps
 
     def tidy(self) -> None:
         """Delete what interrupted steps left behind. Nobody else may be at work in the folder."""
@@ -93,14 +93,14 @@ class TileFolder:
     def header(self) -> dict[str, Any] | None:
         """What the matrix is, or None where no matrix was ever completed."""
         try:
-            found = json.loads((self.path / HEADER).read_text(encoding="utf-8"))
+            header = json.loads((self.path / HEADER).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise self.damaged(f"{HEADER}: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(header, dict):
             raise self.damaged(f"{HEADER} is not a description of tiles")
-        return found
+        return header
 
     def publish(self, header: Mapping[str, Any]) -> None:
         """Declare the tiles complete."""

@@ -3,9 +3,9 @@
 The matrix is cut into square tiles, each contiguous, in memory or in a folder of memory-mapped
 files. That is n²/2 numbers, and nothing here ever makes the other half.
 
-A positive definite matrix is inverted by sweeping one row of tiles after another (see `Sweep`):
-n³ operations, nearly all of them products of tiles, and none of them needs room outside the
-tiles. LAPACK on the whole matrix takes as many, but its spotrf crashes near n = 40,000.
+A positive definite matrix is inverted by sweeping one row of tiles after another (see
+`BlockRowSweep`): n³ operations, nearly all of them products of tiles, and none of them needs room
+outside the tiles. LAPACK on the whole matrix takes as many, but its spotrf crashes near n = 40,000.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from filelock import FileLock
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
-from recbench.linalg.sweep import Sweep
+from recbench.linalg.sweep import BlockRowSweep
 from recbench.linalg.tilefolder import TileFolder, TilesError
 from recbench.linalg.types import Matrix, Progress, silent
 
@@ -188,7 +188,7 @@ class Tiles:
 
         A matrix without an inverse is an error that ends in `advice`, and its tiles are worthless.
         """
-        sweeps = [Sweep(self, k) for k in range(self.count)]
+        sweeps = [BlockRowSweep(self, k) for k in range(self.count)]
         done, total = 0, sum(len(sweep) for sweep in sweeps)
         with blas.workers() as pool:
             for sweep in sweeps:

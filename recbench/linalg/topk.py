@@ -281,7 +281,7 @@ def _width(matrix: Panels) -> int:
 
 
 def _fit(fitting: bool, one: Any, other: Any) -> None:
-    """Compiled loops do not look where they read, so shapes are looked at before."""
+    """Check shapes: compiled loops do not check where they read."""
     if not fitting:
         raise ValueError(f"arrays of shapes {one.shape} and {other.shape} do not fit together")
 

@@ -1,4 +1,4 @@
-"""The plugin door for models: Model, and Family where models share work."""
+"""The interface of models: Model, and Family where models share work."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence

@@ -47,13 +47,13 @@ class Checkpoint:
                 np.savez(file, allow_pickle=False, **{**state, NOTES: text})
 
     def save_in_time(
-        self, fit: str, name: str, seconds: float, made: Callable[[], tuple[State, Any]]
+        self, fit: str, name: str, seconds: float, make: Callable[[], tuple[State, Any]]
     ) -> None:
-        """Save what is `made`, unless it would take too large a share of the fit's seconds."""
+        """Save what `make` gives, unless that would take too large a share of the fit's seconds."""
         if seconds < self._next.get(fit, FIRST):
             return
         start = time.perf_counter()
-        self.save(fit, name, *made())
+        self.save(fit, name, *make())
         self._next[fit] = seconds + (time.perf_counter() - start) / SHARE
 
     def load(self, fit: str, name: str) -> tuple[dict[str, npt.NDArray[Any]], Any] | None:

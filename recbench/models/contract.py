@@ -22,23 +22,23 @@ CHECKS: dict[str, Check] = {}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     """The result of one check; `problem` is empty if it passed."""
 
     check: str
     problem: str = ""
 
 
-def check_model(model: Model) -> Iterator[Outcome]:
+def check_model(model: Model) -> Iterator[CheckResult]:
     """Put a model through every check."""
     for name, check in CHECKS.items():
         try:
             check(model)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
             known = isinstance(error, AssertionError)
-            yield Outcome(name, str(error) if known else f"{type(error).__name__}: {error}")
+            yield CheckResult(name, str(error) if known else f"{type(error).__name__}: {error}")
         else:
-            yield Outcome(name)
+            yield CheckResult(name)
 
 
 def _rule(function: Check) -> Check:

@@ -113,8 +113,8 @@ def read(path: Path) -> "pa.Table":
         raise RecbenchError(f"{path} is neither parquet nor csv ({error})") from error
     for column in COLUMNS:
         if column not in table.column_names:
-            found = ", ".join(table.column_names)
-            raise RecbenchError(f"{path} has no column '{column}' among {found}")
+            names = ", ".join(table.column_names)
+            raise RecbenchError(f"{path} has no column '{column}' among {names}")
     return table
 
 
@@ -124,10 +124,10 @@ def _positions(column: "pa.ChunkedArray", ids: "pa.Array", name: str) -> Integer
     import pyarrow.compute as pc
 
     try:
-        found = pc.index_in(column.cast(ids.type), value_set=ids)
+        indices = pc.index_in(column.cast(ids.type), value_set=ids)
     except pa.ArrowException as error:
         raise RecbenchError(
             f"the column '{name}' does not hold ids of the dataset ({error})"
         ) from error
-    places: Integers = found.combine_chunks().fill_null(-1).to_numpy().astype(np.int64)
+    places: Integers = indices.combine_chunks().fill_null(-1).to_numpy().astype(np.int64)
     return places

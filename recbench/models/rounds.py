@@ -101,9 +101,9 @@ def run(
     return [early.get(count, last) for count in counts]
 
 
-def _or_why(made: Callable[[], Scorer]) -> Fit:
+def _or_why(make: Callable[[], Scorer]) -> Fit:
     try:
-        return made()
+        return make()
     except RecbenchError as error:
         return error
 
@@ -157,9 +157,9 @@ class _Course:
     def _round(self) -> bool:
         """Make a round and measure it if that is due; whether it was the last."""
         start, number = time.perf_counter(), self.number + 1
-        told = self.fit.advance(number)
+        notes = self.fit.advance(number)
         seconds = self.seconds + time.perf_counter() - start
-        self.trace.append({self.fit.word: number, "seconds": seconds, **told})
+        self.trace.append({self.fit.word: number, "seconds": seconds, **notes})
         ended = number >= self.most or self.fit.settled(self.trace)
         self.ctx.progress(self.name, number, number if ended else self.schedule.most)
         return self._stopped() or ended

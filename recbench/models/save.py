@@ -75,8 +75,8 @@ class Recommender:
         stranger = np.array([-1], dtype=np.int32)
         query = Query(row, stranger, row, min(k, len(self.items)))
         (top,) = self.scorer.base.top(query, [self.scorer.scale])
-        found = zip(top.items[0].tolist(), top.scores[0].tolist(), strict=True)
-        return [(self.items[item].as_py(), score) for item, score in found if item >= 0]
+        pairs = zip(top.items[0].tolist(), top.scores[0].tolist(), strict=True)
+        return [(self.items[item].as_py(), score) for item, score in pairs if item >= 0]
 
     def save(self, folder: Path) -> None:
         """Write the model to a new folder, or over one that holds a model."""
@@ -98,9 +98,9 @@ class Recommender:
 
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
     """Fit a model, as typed after --model, on everything there is in a dataset."""
-    made = build(model, MODELS)
-    scorer = made.fit(data.matrix, context or Context())
-    return Recommender(made.text, scorer, data.item_ids, data.name, data.fingerprint)
+    instance = build(model, MODELS)
+    scorer = instance.fit(data.matrix, context or Context())
+    return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint)
 
 
 def load(folder: Path) -> Recommender:

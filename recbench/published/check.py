@@ -53,15 +53,15 @@ def judge(row: Published, value: float) -> Finding:
     return Finding(row, "as recorded" if row.ours is not None else "measured", value)
 
 
-Group = Callable[[Sequence[Published], Dataset, str], Iterator[tuple[Published, Finding]]]
+RowRunner = Callable[[Sequence[Published], Dataset, str], Iterator[tuple[Published, Finding]]]
 """Runs the rows of one dataset and split, and tells of each what came of it."""
 
 
 def check(
     rows: Sequence[Published],
     open_dataset: Callable[[str], Dataset | None],
-    known: Group,
-    unknown: Group | None = None,
+    known: RowRunner,
+    unknown: RowRunner | None = None,
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Finding]:
     """Have every row run that can be run; findings in the order of the rows.
@@ -70,7 +70,7 @@ def check(
     are left to `unknown`, where there is one.
     """
     findings: dict[Published, Finding] = {}
-    groups: dict[tuple[str, str, Group], list[Published]] = {}
+    groups: dict[tuple[str, str, RowRunner], list[Published]] = {}
     for row in rows:
         reason = why_not(row)
         run = unknown if reason == UNKNOWN and unknown is not None else known
@@ -116,9 +116,9 @@ def run_known(
         parts=tuple(sorted({row.part for row in rows}, reverse=True)),
         output=folder / campaign_name(dataset.name, split),
     )
-    found = {(row.text, row.part): row for row in request.run().rows}
+    results = {(row.text, row.part): row for row in request.run().rows}
     for row in rows:
-        yield row, finding(row, found.get((build(row.text, MODELS).text, row.part)))
+        yield row, finding(row, results.get((build(row.text, MODELS).text, row.part)))
 
 
 def campaign_name(dataset: str, split: str) -> str:
@@ -138,7 +138,7 @@ def finding(row: Published, result: Row | None) -> Finding:
 
 
 def summary(findings: Sequence[Finding]) -> list[str]:
-    """How many rows met which fate."""
+    """How many rows came to each status."""
     counts = pd.Series([finding.status for finding in findings]).value_counts()
     return [f"{count} {status}" for status, count in counts.items()]
 

@@ -41,7 +41,7 @@ GRIDS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class RecordedParameters:
     """A line of the file: a published row, what reproduces it best by validation, and how so."""
 
     paper: str
@@ -73,18 +73,18 @@ class Found:
         return _key(self)
 
 
-KEY = [spec.name for spec in fields(Found)][:9]
+KEY = [spec.name for spec in fields(RecordedParameters)][:9]
 
 
-def _key(row: "Published | Found") -> tuple[str, ...]:
+def _key(row: "Published | RecordedParameters") -> tuple[str, ...]:
     return tuple(getattr(row, name) for name in KEY)
 
 
-def read_found(path: Path) -> dict[tuple[str, ...], Found]:
+def read_found(path: Path) -> dict[tuple[str, ...], RecordedParameters]:
     """What was found before; nothing where there is no file."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            found = [_found(line) for line in csv.DictReader(file)]
+            records = [_from_line(line) for line in csv.DictReader(file)]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -92,38 +92,38 @@ def read_found(path: Path) -> dict[tuple[str, ...], Found]:
             f"{path} is not a file of found parameters ({type(error).__name__}: {error}); "
             "mend it, or move it away to search again"
         ) from error
-    return {one.key: one for one in found}
+    return {one.key: one for one in records}
 
 
-def _found(line: Mapping[str, str]) -> Found:
-    given: dict[str, Any] = {spec.name: line[spec.name] for spec in fields(Found)}
-    given |= {name: float(given[name]) for name in ("value", "ours", "validation")}
-    return Found(**given | {"tried": int(given["tried"])})
+def _from_line(line: Mapping[str, str]) -> RecordedParameters:
+    values: dict[str, Any] = {spec.name: line[spec.name] for spec in fields(RecordedParameters)}
+    values |= {name: float(values[name]) for name in ("value", "ours", "validation")}
+    return RecordedParameters(**values | {"tried": int(values["tried"])})
 
 
 def with_found(
-    rows: Sequence[Published], found: Mapping[tuple[str, ...], Found]
+    rows: Sequence[Published], records: Mapping[tuple[str, ...], RecordedParameters]
 ) -> list[Published]:
     """The rows, with parameters that were found where the papers and we know none."""
     return [
-        replace(row, parameters=found[_key(row)].parameters, ours=found[_key(row)].ours)
-        if not row.parameters and _key(row) in found
+        replace(row, parameters=records[_key(row)].parameters, ours=records[_key(row)].ours)
+        if not row.parameters and _key(row) in records
         else row
         for row in rows
     ]
 
 
-def write_found(path: Path, new: Sequence[Found]) -> None:
+def write_found(path: Path, new: Sequence[RecordedParameters]) -> None:
     """Add lines to the file; what stands there already stays as it is."""
-    known = read_found(path)
-    lines = [*known.values(), *(one for one in new if one.key not in known)]
+    records = read_found(path)
+    lines = [*records.values(), *(one for one in new if one.key not in records)]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with (
             atomic_path(path) as temporary,
             temporary.open("w", encoding="utf-8", newline="") as file,
         ):
-            writer = csv.DictWriter(file, [spec.name for spec in fields(Found)])
+            writer = csv.DictWriter(file, [spec.name for spec in fields(RecordedParameters)])
             writer.writeheader()
             writer.writerows(asdict(one) for one in lines)
     except OSError as error:
@@ -187,10 +187,12 @@ def _parameters(row: Row) -> str:
     return " ".join(f"{k}={format_value(v)}" for k, v in row.parameters.items() if v is not None)
 
 
-def _record(row: Published, parts: Mapping[str, Row], finished: Finished, tried: int) -> Found:
+def _record(
+    row: Published, parts: Mapping[str, Row], finished: Finished, tried: int
+) -> RecordedParameters:
     result, select = parts[row.part], finished.plan.select
     key: dict[str, Any] = {name: getattr(row, name) for name in KEY}
-    return Found(
+    return RecordedParameters(
         **key, value=row.value, parameters=row.parameters, ours=result.metrics[row.metric],
         select=select, validation=parts["valid"].metrics[select], tried=tried,
         grid=" ".join(grid_of(row.our_model)), campaign=str(finished.campaign.folder),

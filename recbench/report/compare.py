@@ -58,7 +58,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The verdict in a word or two."""
+        """The verdict as the table says it."""
         if not self.decisive:
             return "not decisive"
         return "A is better" if self.difference > 0 else "B is better"
@@ -111,7 +111,7 @@ def compare(
 def questions(a: pd.DataFrame, b: pd.DataFrame) -> list[Question]:
     """Every metric that both sides have, for every group of enough users."""
     shared = [name for name in a.columns if name in b.columns and name not in NOT_METRICS]
-    found = [
+    candidates = [
         Question(name, group, *(np.where(rows, side[name], np.nan) for side in (a, b)))
         for group, rows in user_groups(a).items()
         for name in shared
@@ -119,8 +119,8 @@ def questions(a: pd.DataFrame, b: pd.DataFrame) -> list[Question]:
     ]
     for name in sorted((n for n in shared if ":" in n), key=lambda n: n.partition(":")[0]):
         group, _, metric = name.partition(":")
-        found.append(Question(metric, group, a[name].to_numpy(), b[name].to_numpy()))
-    return [asked for asked in found if asked.group == "all" or asked.users >= FEWEST]
+        candidates.append(Question(metric, group, a[name].to_numpy(), b[name].to_numpy()))
+    return [one for one in candidates if one.group == "all" or one.users >= FEWEST]
 
 
 def user_groups(values: pd.DataFrame) -> dict[str, Flags]:
@@ -136,15 +136,16 @@ def user_groups(values: pd.DataFrame) -> dict[str, Flags]:
 
 
 def _verdict(
-    asked: Question, differences: Vector, low: float, high: float, p: float, p_holm: float
+    question: Question, differences: Vector, low: float, high: float, p: float, p_holm: float
 ) -> Verdict:
     there = ~np.isnan(differences)
-    known = differences[there]
-    mean, spread = float(known.mean()), float(known.std(ddof=1)) if len(known) > 1 else 0.0
+    values = differences[there]
+    mean, spread = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return Verdict(
-        asked.metric, asked.group, len(known), asked.a[there].mean(), asked.b[there].mean(),
+        question.metric, question.group, len(values),
+        question.a[there].mean(), question.b[there].mean(),
         mean, low, high, p, p_holm, mean / spread if spread > 0 else 0.0,
-        wins=int((known > 0).sum()), ties=int((known == 0).sum()), losses=int((known < 0).sum()),
+        wins=int((values > 0).sum()), ties=int((values == 0).sum()), losses=int((values < 0).sum()),
     )  # fmt: skip
 
 
@@ -155,20 +156,20 @@ def find(
 
     There are several where a model was run with several seeds.
     """
-    known = [row for row in campaign.rows().values() if dataset in (None, row.dataset)]
-    rows = [row for row in known if row.part == part and row.status == "ok"]
-    best = selected(known, select)
+    candidates = [row for row in campaign.rows().values() if dataset in (None, row.dataset)]
+    rows = [row for row in candidates if row.part == part and row.status == "ok"]
+    best = selected(candidates, select)
     exact = [row for row in rows if wanted in (row.trial, row.text)]
-    found = exact or [row for row in rows if row.model == wanted and row.trial in best]
-    if not found:
+    matches = exact or [row for row in rows if row.model == wanted and row.trial in best]
+    if not matches:
         names = {row.model for row in rows} | {row.text for row in rows}
         raise unknown(f"{part} result in {campaign.folder}", wanted, names)
-    if len({row.place for row in found}) > 1 or len({row.seed for row in found}) < len(found):
+    if len({row.place for row in matches}) > 1 or len({row.seed for row in matches}) < len(matches):
         options = "; ".join(
-            f"{r.trial} ({r.dataset}, {r.split}, {r.text}, {r.dtype})" for r in found
+            f"{r.trial} ({r.dataset}, {r.split}, {r.text}, {r.dtype})" for r in matches
         )
         raise UsageError(f"'{wanted}' could be any of these, give the id: {options}")
-    return found
+    return matches
 
 
 def view(verdicts: Sequence[Verdict], a: Sequence[Row], b: Sequence[Row]) -> View:
@@ -184,11 +185,11 @@ def view(verdicts: Sequence[Verdict], a: Sequence[Row], b: Sequence[Row]) -> Vie
     ]  # fmt: skip
     decisive = [i for i, verdict in enumerate(verdicts) if verdict.decisive]
     title = f"A: {_described(a)}\nB: {_described(b)}\n{a[0].part}, {a[0].dataset}, {a[0].split}"
-    made = View(title, pd.DataFrame(lines), decisive, mark="decisive", unseen=("p",))
-    made.spare = ("users", "win/tie/loss", "effect", "B", "A", "p (Holm)")
-    made.notes = [f"* is decisive: p (Holm) below {1 - LEVEL:.2f}; [ ] is a 95 % interval"]
-    made.notes += [words for group, words in GROUPS.items() if group in set(made.frame["of"])]
-    return made
+    table = View(title, pd.DataFrame(lines), decisive, mark="decisive", unseen=("p",))
+    table.spare = ("users", "win/tie/loss", "effect", "B", "A", "p (Holm)")
+    table.notes = [f"* is decisive: p (Holm) below {1 - LEVEL:.2f}; [ ] is a 95 % interval"]
+    table.notes += [words for group, words in GROUPS.items() if group in set(table.frame["of"])]
+    return table
 
 
 def _described(rows: Sequence[Row]) -> str:

@@ -22,9 +22,9 @@ def view(findings: Sequence[Finding], everything: bool = False) -> View:
         }
         for f in shown
     ]  # fmt: skip
-    made = View("Published numbers and ours", pd.DataFrame(lines), mark="regressed")
-    made.marked = [i for i, finding in enumerate(shown) if finding.regressed]
-    made.spare = ("difference", "tolerance", "parameters", "source")
-    made.notes = summary(findings)
-    made.notes += [f"{f.row.source}, {f.row.text}: {f.reason}" for f in shown if f.reason]
-    return made
+    table = View("Published numbers and ours", pd.DataFrame(lines), mark="regressed")
+    table.marked = [i for i, finding in enumerate(shown) if finding.regressed]
+    table.spare = ("difference", "tolerance", "parameters", "source")
+    table.notes = summary(findings)
+    table.notes += [f"{f.row.source}, {f.row.text}: {f.reason}" for f in shown if f.reason]
+    return table

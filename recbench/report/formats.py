@@ -10,16 +10,16 @@ from recbench.report.latex import latex
 from recbench.report.tables import View, is_missing, markdown
 
 
-def text(made: Sequence[View], kind: str) -> str:
+def text(views: Sequence[View], kind: str) -> str:
     """The views in a format for files and other programs."""
     if kind == "json":
-        tables = [{"title": v.title, "notes": v.notes, "rows": _records(v)} for v in made]
+        tables = [{"title": v.title, "notes": v.notes, "rows": _records(v)} for v in views]
         return json.dumps(tables, indent=1, ensure_ascii=False)
     if kind == "csv":
-        return pd.concat([view.data for view in made]).to_csv(index=False).rstrip("\n")
+        return pd.concat([view.data for view in views]).to_csv(index=False).rstrip("\n")
     if kind == "latex":
-        return "\n\n".join(latex(view) for view in made)
-    return "\n\n".join(markdown(view) for view in made)
+        return "\n\n".join(latex(view) for view in views)
+    return "\n\n".join(markdown(view) for view in views)
 
 
 def _records(view: View) -> list[dict[str, Any]]:

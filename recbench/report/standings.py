@@ -59,12 +59,12 @@ def standings(rows: Sequence[Row], select: str, part: str, sort: str) -> list[St
     """
     best = selected(rows, select)
     tuned = {row.model for row in rows if row.trial in best}
-    found: dict[str, list[Row]] = {}
+    by_model: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row.text, row.seed)):
         stands = row.trial in best or row.model not in tuned
         if row.part == part and row.status == "ok" and stands:
-            found.setdefault(row.model if row.model in tuned else row.text, []).append(row)
-    standing = [Standing(model, chosen) for model, chosen in found.items()]
+            by_model.setdefault(row.model if row.model in tuned else row.text, []).append(row)
+    standing = [Standing(model, trials) for model, trials in by_model.items()]
     return sorted(standing, key=lambda one: (-np.nan_to_num(one.mean(sort), nan=-1), one.model))
 
 

@@ -31,8 +31,8 @@ def bootstrap_interval(
     """
     rng, users = np.random.default_rng(seed), len(differences)
     samples, which = np.unique(~np.isnan(differences), axis=1, return_inverse=True)
-    drawn = np.hstack([np.nan_to_num(differences), samples])
-    totals = np.vstack([times @ drawn for times in _times_drawn(rng, users, resamples)])
+    columns = np.hstack([np.nan_to_num(differences), samples])
+    totals = np.vstack([times @ columns for times in _times_drawn(rng, users, resamples)])
     sums, sizes = np.hsplit(totals, [differences.shape[1]])
     means = sums / np.maximum(sizes, 1)[:, which.ravel()]
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)

@@ -59,9 +59,9 @@ class View:
 
     def is_number(self, name: str) -> bool:
         """Whether a column is written to the right: numbers, of which some may be missing."""
-        known = self.frame[name].dropna()
+        values = self.frame[name].dropna()
         return all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in known
+            isinstance(value, int | float) and not isinstance(value, bool) for value in values
         )
 
 
@@ -126,7 +126,7 @@ def written(name: str, value: Any) -> str:
 
 
 def _rounded(value: float, digits: int = DIGITS) -> str:
-    """So many digits, and no sign before nothing."""
+    """So many digits, and no sign before zero."""
     return f"{value:z.{digits}f}"
 
 
@@ -168,9 +168,9 @@ def _fitting(view: View, console: "Console") -> "tuple[Table, Sequence[str]]":
         return table, ()
     spare = [name for name in view.spare if name in view.columns]
     for count in range(len(spare) + 1):
-        kept = [name for name in view.columns if name not in spare[:count]]
+        names = [name for name in view.columns if name not in spare[:count]]
         for splits in (("@",), ("@", "-", " ")):
-            table = _rich_table(view, kept, splits)
+            table = _rich_table(view, names, splits)
             needed, _ = _widths(console, table)
             if needed <= console.width:
                 return table, spare[:count]
@@ -182,8 +182,8 @@ def _widths(console: "Console", table: "Table") -> tuple[int, int]:
     """The columns of a screen that a table needs at least, and those it would like to have."""
     from rich.measure import Measurement
 
-    found = Measurement.get(console, console.options.update(width=10_000), table)
-    return found.minimum, found.maximum
+    measure = Measurement.get(console, console.options.update(width=10_000), table)
+    return measure.minimum, measure.maximum
 
 
 def _rich_table(view: View, names: Sequence[str], splits: Sequence[str] = ()) -> "Table":

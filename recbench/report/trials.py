@@ -21,13 +21,13 @@ def views(rows: Iterable[Row], select: str, most: int = MOST_LINES) -> list[View
     chosen = selected(listed, select)
     valid = [row for row in listed if row.part == "valid"]
     test = [row for row in listed if row.part == "test"]
-    made = [_valid_view(valid, chosen, select, most)] if valid else []
+    tables = [_valid_view(valid, chosen, select, most)] if valid else []
     if test:
-        made.append(_test_view(test, chosen))
+        tables.append(_test_view(test, chosen))
     failures = [row for row in listed if row.status != "ok"]
-    if made and failures:
-        made[0].notes += failure_notes(failures)
-    return made
+    if tables and failures:
+        tables[0].notes += failure_notes(failures)
+    return tables
 
 
 def failure_notes(failures: Sequence[Row]) -> Iterator[str]:
@@ -49,8 +49,8 @@ def _numbers(row: Row) -> list[tuple[str, float]]:
 def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most: int) -> View:
     shown, notes = list(rows), []
     if len(shown) > most:
-        kept = {row.trial for row in ranked(shown, select)[:most]}
-        shown = [row for row in shown if row.trial in kept]
+        best = {row.trial for row in ranked(shown, select)[:most]}
+        shown = [row for row in shown if row.trial in best]
         notes.append(f"the best {most} of {len(rows)} trials; all are in metrics.csv")
     marked = [i for i, row in enumerate(shown) if row.trial in chosen]
     title = f"Validation, {_users(shown)} users; * is best by {select}"

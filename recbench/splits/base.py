@@ -1,4 +1,4 @@
-"""The plugin door for splits: a rule is a frozen description that divides a Dataset."""
+"""The interface of splits: a rule is a frozen description that divides a Dataset."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar

@@ -73,8 +73,8 @@ def _lightgcn(
 ) -> Iterator[str]:
     """One line per user: its number, then its items' numbers."""
     for row, user in enumerate(users):
-        found = items[matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]]
-        yield " ".join(map(str, [user, *found])) + "\n"
+        numbers = items[matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]]
+        yield " ".join(map(str, [user, *numbers])) + "\n"
 
 
 def _pairs(separator: str, header: str) -> "Write":

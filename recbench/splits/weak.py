@@ -46,13 +46,13 @@ class Weak(SplitRule):
         Only the content of the dataset matters, not the order of its rows.
         """
         check_data(data)
-        drawn = self._draw(data)
-        items = np.flatnonzero(np.bincount(drawn[0].indices, minlength=data.n_items))
-        train, valid_target, test_target = (_columns(matrix, items) for matrix in drawn)
+        matrices = self._draw(data)
+        items = np.flatnonzero(np.bincount(matrices[0].indices, minlength=data.n_items))
+        train, valid_target, test_target = (_columns(matrix, items) for matrix in matrices)
         valid = part_of(train, valid_target)
         test = part_of(train, test_target, hidden=train + valid_target)
         notes = {}
-        for stage, part, rows in (("validation", valid, drawn[1]), ("test", test, drawn[2])):
+        for stage, part, rows in (("validation", valid, matrices[1]), ("test", test, matrices[2])):
             check_part(self, data, stage, part, ADVICE)
             notes[f"{stage} rows on items absent from train"] = rows.nnz - part.target.nnz
             notes[f"{stage} users without an item to find"] = data.n_users - len(part.users)

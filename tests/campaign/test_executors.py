@@ -97,7 +97,7 @@ def test_a_parcel_is_opened_once():
     first = parcel.open()
     assert parcel.open() is first
     (valid, test) = work_on(parcel, pickle.dumps(Job(made.plan.trials, "valid")))
-    assert (valid.row.part, test.row.part, test.unseen) == ("valid", "test", True)
+    assert (valid.row.part, test.row.part, test.provisional) == ("valid", "test", True)
 
 
 def test_two_runs_on_one_folder_share_the_work(tmp_path):

@@ -26,8 +26,8 @@ from recbench.registry import MODELS, SPLITS, build, parse_described
 from recbench.splits.base import SplitRule
 
 T = TypeVar("T")
-Asked = list[tuple[type[Any], dict[str, str]]]
-"""The classes that were asked for, and the settings in their brackets."""
+Picks = list[tuple[type[Any], dict[str, str]]]
+"""The classes that a user names, and the settings in their brackets."""
 POINTS = 10
 
 
@@ -41,14 +41,14 @@ def models_from(
     names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = ()
 ) -> list[Any]:
     """Build every model that a command line asks for, in a stable order, without repeats."""
-    asked = [parse_described(name, MODELS) for name in names]
-    spaces: list[dict[str, list[Value]]] = [{} for _ in asked]
+    picks = [parse_described(name, MODELS) for name in names]
+    spaces: list[dict[str, list[Value]]] = [{} for _ in picks]
     for text in sets:
-        _spread(asked, spaces, *pair_of(text, "--set"), lambda value, param: [param.convert(value)])
+        _spread(picks, spaces, *pair_of(text, "--set"), lambda value, param: [param.convert(value)])
     for text in grids:
-        _spread(asked, spaces, *pair_of(text, "--grid"), grid_values)
+        _spread(picks, spaces, *pair_of(text, "--grid"), grid_values)
     models = itertools.chain.from_iterable(
-        _product(cls, fixed, space) for (cls, fixed), space in zip(asked, spaces, strict=True)
+        _product(cls, fixed, space) for (cls, fixed), space in zip(picks, spaces, strict=True)
     )
     return list({model.text: model for model in models}.values())
 
@@ -60,16 +60,16 @@ def spaces_from(
 
     What is neither set nor given a range takes the values published with the model, if any.
     """
-    asked = [parse_described(name, MODELS) for name in names]
-    dimensions: list[dict[str, Dimension]] = [{} for _ in asked]
+    picks = [parse_described(name, MODELS) for name in names]
+    dimensions: list[dict[str, Dimension]] = [{} for _ in picks]
     for text in sets:
         pair = pair_of(text, "--set")
-        _spread(asked, dimensions, *pair, lambda value, param: Choice((param.convert(value),)))
+        _spread(picks, dimensions, *pair, lambda value, param: Choice((param.convert(value),)))
     for text in grids:
-        _spread(asked, dimensions, *pair_of(text, "--grid"), dimension)
+        _spread(picks, dimensions, *pair_of(text, "--grid"), dimension)
     return [
         Space(cls, fixed, _published(cls, {**fixed, **_settled(given)}, {*fixed}) | given)
-        for (cls, fixed), given in zip(asked, dimensions, strict=True)
+        for (cls, fixed), given in zip(picks, dimensions, strict=True)
     ]
 
 
@@ -81,22 +81,22 @@ def _published(
 
 
 def _spread(
-    asked: Asked,
+    picks: Picks,
     spaces: Sequence[dict[str, T]],
     key: str,
     text: str,
     read: Callable[[str, Param], T],
 ) -> None:
     """Give the values of one parameter to each model that has it."""
-    names = {getattr(cls, "name", "") for cls, _ in asked}
+    names = {getattr(cls, "name", "") for cls, _ in picks}
     only = max((n for n in names if key.startswith(f"{n}.")), key=len, default="")
     name = key.removeprefix(f"{only}.").replace("_", "-")
     options, found = set[str](), False
-    for (cls, fixed), space in zip(asked, spaces, strict=True):
-        known = params_within(cls, {**fixed, **_settled(space)})
-        options |= {*known}
-        if name in known and only in ("", getattr(cls, "name", "")):
-            space[name] = read(text, known[name])
+    for (cls, fixed), space in zip(picks, spaces, strict=True):
+        specs = params_within(cls, {**fixed, **_settled(space)})
+        options |= {*specs}
+        if name in specs and only in ("", getattr(cls, "name", "")):
+            space[name] = read(text, specs[name])
             found = True
     if not found:
         first, dot, _ = name.partition(".")

@@ -62,8 +62,8 @@ class Listed:
 def random_models(spaces: Sequence[Space], trials: int, seed: int) -> list[Model]:
     """Draw so many different models from each space."""
     check_spaces(spaces)
-    drawn = (itertools.islice(space.draws(seed), trials) for space in spaces)
-    models = [model for _, model in itertools.chain.from_iterable(drawn)]
+    draws = (itertools.islice(space.draws(seed), trials) for space in spaces)
+    models = [model for _, model in itertools.chain.from_iterable(draws)]
     return list({model.text: model for model in models}.values())
 
 
@@ -116,48 +116,48 @@ class _Study:
 
     def propose(self, measured: Measured) -> list[Trial]:
         """Learn from what was proposed last, then propose more."""
-        for asked, trial in self._open:
-            self._tell(asked, measured(trial))
+        for suggestion, trial in self._open:
+            self._tell(suggestion, measured(trial))
         count = ROUND if self._tried else STARTUP
         wanted = range(min(count, self.total - len(self._tried)))
         self._open = list(itertools.islice(self._proposed(), len(wanted)))
         return [trial for _, trial in self._open]
 
-    def _tell(self, asked: "OptunaTrial", value: float | None) -> None:
+    def _tell(self, suggestion: "OptunaTrial", value: float | None) -> None:
         from optuna.trial import TrialState
 
         if value is None:
-            self._study.tell(asked, state=TrialState.FAIL)
+            self._study.tell(suggestion, state=TrialState.FAIL)
         else:
-            self._study.tell(asked, value)
+            self._study.tell(suggestion, value)
 
     def _proposed(self) -> Iterator[tuple["OptunaTrial", Trial]]:
         """Proposals that were not tried, until the space is used up."""
         learned = bool(self._tried)
         while True:
-            found = self._asked(TRIES) if learned else None
-            found = found or self._drawn()
-            if found is None:
+            proposal = self._suggestion(TRIES) if learned else None
+            proposal = proposal or self._random_draw()
+            if proposal is None:
                 return
-            asked, model = found
+            suggestion, model = proposal
             self._tried.add(model.text)
-            yield asked, self._plan.trial(model, self._model_seed)
+            yield suggestion, self._plan.trial(model, self._model_seed)
 
-    def _asked(self, tries: int) -> tuple["OptunaTrial", Model] | None:
+    def _suggestion(self, tries: int) -> tuple["OptunaTrial", Model] | None:
         """What Optuna proposes, if it is new."""
         for _ in range(tries):
-            asked = self._study.ask(self._distributions)
+            suggestion = self._study.ask(self._distributions)
             values = {
-                name: _value(dimension, asked.params[name])
+                name: _value(dimension, suggestion.params[name])
                 for name, dimension in self._space.dimensions.items()
             }
             model = self._space.model(values)
             if model.text not in self._tried:
-                return asked, model
-            self._tell(asked, None)  # known already: it must not count twice
+                return suggestion, model
+            self._tell(suggestion, None)  # known already: it must not count twice
         return None
 
-    def _drawn(self) -> tuple["OptunaTrial", Model] | None:
+    def _random_draw(self) -> tuple["OptunaTrial", Model] | None:
         """A random draw, if there is a new one, entered as if Optuna had proposed it."""
         for values, model in self._draws:
             if model.text not in self._tried:

@@ -100,7 +100,7 @@ class Place:
         self.name = name
         self.target = folder / name
         self.record_path = folder / f"{name}.json"
-        self.part = folder / f".{name}.part"
+        self.partial = folder / f".{name}.part"
         self.state = folder / f".{name}.part.json"
         self.copy = folder / f".{name}.copy"
         self.new = folder / f".{name}.new"
@@ -122,9 +122,9 @@ class Place:
 
     def record(self) -> Record | None:
         """The record of the file, if one can be read."""
-        known = read_json(self.record_path)
+        fields = read_json(self.record_path)
         try:
-            return Record(**known) if known else None
+            return Record(**fields) if fields else None
         except TypeError:
             return None
 
@@ -178,8 +178,8 @@ class Place:
     ) -> None:
         """Give a verified, synchronised neighbour the final name.
 
-        The record is written first: a crash in between leaves a complete part, which the
-        record then describes.
+        The record is written first: a crash in between leaves a complete partial file, which
+        the record then describes.
         """
         self.write_record(path, file, digests, source)
         path.replace(self.target)
@@ -189,7 +189,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Version:
-    """Which version of which remote file a part is the beginning of."""
+    """Which version of which remote file a partial file is the beginning of."""
 
     url: str
     etag: str = ""
@@ -211,20 +211,20 @@ class Version:
         return any(a and b and a != b for a, b in pairs)
 
 
-class Part:
+class PartialFile:
     """The bytes held so far, hashed as they come."""
 
     def __init__(self, place: Place, kinds: set[str]) -> None:
         self.place = place
         self.version = self._read_version()
-        self.held = place.part.stat().st_size if place.part.exists() else 0
+        self.held = place.partial.stat().st_size if place.partial.exists() else 0
         self.furthest = self.held
         """The most that was ever held: going beyond it is progress, reaching it again is not."""
         self.pieced = self.held > 0
         """Whether these bytes may come from more than one answer."""
         self._kinds = kinds - {"git_blob"}  # that one needs the size first
         self._hashes: dict[str, Any] | None = None
-        self._file = place.part.open("ab", buffering=0)
+        self._file = place.partial.open("ab", buffering=0)
 
     def _read_version(self) -> Version | None:
         try:
@@ -232,16 +232,16 @@ class Part:
         except TypeError:
             return None
 
-    def __enter__(self) -> "Part":
+    def __enter__(self) -> "PartialFile":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
         if not self.held:
-            self.place.part.unlink(missing_ok=True)
+            self.place.partial.unlink(missing_ok=True)
 
     def belongs_to(self, version: Version) -> None:
-        """Remember what the part is the beginning of."""
+        """Remember what the file is the beginning of."""
         if version != self.version:
             self.place.write_json(self.place.state, asdict(version))
             self.version = version
@@ -269,7 +269,7 @@ class Part:
         """Digests of what is held."""
         done = {kind: one.hexdigest() for kind, one in self._running().items()}
         late = kinds - done.keys()
-        return done | (digest_file(self.place.part, late) if late else {})
+        return done | (digest_file(self.place.partial, late) if late else {})
 
     def synchronise(self) -> None:
         """Make sure the disk has it."""
@@ -280,7 +280,7 @@ class Part:
         if self._hashes is None:
             self._hashes = hashes(self._kinds, 0)
             if self.held:
-                with self.place.part.open("rb", buffering=0) as stream:
+                with self.place.partial.open("rb", buffering=0) as stream:
                     while block := stream.read(BLOCK):
                         for one in self._hashes.values():
                             one.update(block)

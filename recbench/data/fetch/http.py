@@ -1,6 +1,6 @@
 """One file over HTTP, whatever the network does: resume, retry, verify, try the next address.
 
-The bytes arrive in a part of stable name, so that a process killed at any moment leaves a
+The bytes arrive in a partial file of stable name, so that a process killed at any moment leaves a
 beginning the next one goes on from. This module and no other opens sockets.
 """
 
@@ -20,7 +20,7 @@ import urllib3
 
 from recbench import __version__
 from recbench.data.catalog import RemoteFile
-from recbench.data.fetch.cache import Part, Place, Version, kinds_for, mismatch, no_room
+from recbench.data.fetch.cache import PartialFile, Place, Version, kinds_for, mismatch, no_room
 from recbench.linalg.types import Note
 
 """Called with a file's name, the bytes that are here and their total; 0 if that is unknown."""
@@ -46,11 +46,11 @@ class Policy:
     block: int = 1 << 19
     sleep: Callable[[float], None] = time.sleep
 
-    def pause(self, failures: int, asked: float | None) -> None:
+    def pause(self, failures: int, seconds: float | None) -> None:
         """Sleep as the server asked, else ever longer, at random so that crowds disperse."""
-        if asked is None:
-            asked = self.wait * 2.0 ** (failures - 1) * random.uniform(0.5, 1)  # noqa: S311 - no secret
-        self.sleep(min(asked, self.longest_wait))
+        if seconds is None:
+            seconds = self.wait * 2.0 ** (failures - 1) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        self.sleep(min(seconds, self.longest_wait))
 
 
 class Unusable(Exception):
@@ -58,11 +58,11 @@ class Unusable(Exception):
 
 
 class Passing(Exception):
-    """Something that may not happen again."""
+    """A failure that may be gone at the next attempt."""
 
-    def __init__(self, text: str, asked: float | None = None) -> None:
+    def __init__(self, text: str, pause: float | None = None) -> None:
         super().__init__(text)
-        self.asked = asked
+        self.pause = pause
 
 
 class Unreachable(Exception):
@@ -107,7 +107,7 @@ class Transfer:
         reasons = []
         self.session = Session()
         self.session.max_redirects = self.policy.redirects
-        with self.session, Part(self.place, self.kinds) as self.part:
+        with self.session, PartialFile(self.place, self.kinds) as self.partial:
             for url in urls:
                 try:
                     return self._from(url)
@@ -120,13 +120,13 @@ class Transfer:
         for _ in range(2):
             if not self._complete():
                 self._persist(url)
-            digests = self.part.digests(self.kinds)
-            wrong = mismatch(self.file, self.part.held, digests, self.record)
+            digests = self.partial.digests(self.kinds)
+            wrong = mismatch(self.file, self.partial.held, digests, self.record)
             if wrong is None:
-                self.part.synchronise()
-                return self.place.install(self.place.part, self.file, digests, url)
-            pieced = self.part.pieced
-            self.part.discard()
+                self.partial.synchronise()
+                return self.place.install(self.place.partial, self.file, digests, url)
+            pieced = self.partial.pieced
+            self.partial.discard()
             if not pieced:
                 break
         raise Unusable(wrong)
@@ -134,36 +134,36 @@ class Transfer:
     @property
     def total(self) -> int | None:
         """The size of the file, as far as known."""
-        known = self.part.version.total if self.part.version else None
-        return self.file.bytes if known is None else known
+        size = self.partial.version.total if self.partial.version else None
+        return self.file.bytes if size is None else size
 
     def _complete(self) -> bool:
         """Whether nothing is missing: the process was killed between the last byte and the end."""
-        return self.part.held > 0 and self.part.held == self.total
+        return self.partial.held > 0 and self.partial.held == self.total
 
     def _persist(self, url: str) -> None:
         """Try one address until it gives everything or nothing more."""
         failures = 0
         while True:
-            furthest = self.part.furthest
+            furthest = self.partial.furthest
             try:
                 return self._attempt(url)
             except Passing as trouble:
-                failures = 1 if self.part.furthest > furthest else failures + 1
+                failures = 1 if self.partial.furthest > furthest else failures + 1
                 if failures >= self.policy.attempts:
                     again = f", {failures} times in a row" if failures > 1 else ""
                     raise Unusable(f"{trouble}{again}") from trouble
-                self.policy.pause(failures, trouble.asked)
+                self.policy.pause(failures, trouble.pause)
 
     def _attempt(self, url: str) -> None:
         headers = {"Accept-Encoding": "identity", "User-Agent": f"recbench/{__version__}"}
-        version = self.part.version
-        known = version.validator if version and version.url == url else ""
+        version = self.partial.version
+        validator = version.validator if version and version.url == url else ""
         # A pinned digest decides in the end, so any server's bytes may follow any other's.
-        if self.part.held and (self.file.pinned or known):
-            headers["Range"] = f"bytes={self.part.held}-"
+        if self.partial.held and (self.file.pinned or validator):
+            headers["Range"] = f"bytes={self.partial.held}-"
             if not self.file.pinned:
-                headers["If-Range"] = known
+                headers["If-Range"] = validator
         with self._get(url, headers) as response:
             if self._accept(response, url):
                 self._receive(response)
@@ -188,7 +188,7 @@ class Transfer:
             raise Unusable(explain(error, self.policy)) from error
 
     def _accept(self, response: requests.Response, url: str) -> bool:
-        """Fit the part to what an answer announces; False if no bytes are missing."""
+        """Fit the partial file to what an answer announces; False if no bytes are missing."""
         self._refuse(response)
         start, total = extent(response)
         offered = Version(
@@ -197,12 +197,12 @@ class Transfer:
         if self.file.bytes is not None and total not in (None, self.file.bytes):
             raise Unusable(f"it offers {total:,} bytes, {self.file.bytes:,} are expected")
         if response.status_code == 200:
-            self.part.discard()
+            self.partial.discard()
         elif self._changed(offered, start):
-            self.part.discard()
+            self.partial.discard()
             raise Passing("the file changed while it was being fetched")
         else:
-            self.part.pieced = True
+            self.partial.pieced = True
         self._settle(response, offered)
         return response.status_code != 416
 
@@ -221,10 +221,10 @@ class Transfer:
 
     def _changed(self, offered: Version, start: int | None) -> bool:
         """Whether a partial answer does not continue what is held."""
-        before = self.part.version
+        before = self.partial.version
         if start is None:  # beyond the end: fine only if nothing is missing
-            return offered.total != self.part.held
-        if start != self.part.held:
+            return offered.total != self.partial.held
+        if start != self.partial.held:
             return True
         if self.file.pinned or before is None:
             return False
@@ -235,20 +235,20 @@ class Transfer:
         chunked = getattr(response.raw, "chunked", False)  # its end is marked, a plain one is not
         if offered.total is None and not chunked and not (self.file.bytes or self.file.pinned):
             raise Unusable("it does not say how long the file is, so a cut would go unnoticed")
-        self.part.belongs_to(offered)
-        missing = (self.total or 0) - self.part.held
+        self.partial.belongs_to(offered)
+        missing = (self.total or 0) - self.partial.held
         if missing > shutil.disk_usage(self.place.folder).free:
             raise no_room(self.place, f"{missing / 1e6:,.1f} MB are missing")
 
     def _receive(self, response: requests.Response) -> None:
         total = self.total
         for piece in self._pieces(response):
-            if total is not None and self.part.held + len(piece) > total:
-                self.part.discard()
+            if total is not None and self.partial.held + len(piece) > total:
+                self.partial.discard()
                 raise Unusable(f"it sends more than the {total:,} bytes expected")
-            self.part.append(piece)
-            self.progress(self.file.name, self.part.held, total or 0)
-        if total is not None and self.part.held < total:
+            self.partial.append(piece)
+            self.progress(self.file.name, self.partial.held, total or 0)
+        if total is not None and self.partial.held < total:
             raise Passing(self._cut())
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:
@@ -263,7 +263,7 @@ class Transfer:
 
     def _cut(self) -> str:
         whole = f" of {self.total:,}" if self.total else ""
-        return f"the connection closed after {self.part.held:,}{whole} bytes"
+        return f"the connection closed after {self.partial.held:,}{whole} bytes"
 
 
 def extent(response: requests.Response) -> tuple[int | None, int | None]:
@@ -274,10 +274,10 @@ def extent(response: requests.Response) -> tuple[int | None, int | None]:
     text = response.headers.get("Content-Range", "")
     if response.status_code == 416 and not text:
         return None, None
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", text)
-    if found is None:
+    match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", text)
+    if match is None:
         raise Unusable(f"its answer to a range has the Content-Range '{text}'")
-    start, total = found.groups()
+    start, total = match.groups()
     return int(start) if start else None, None if total == "*" else int(total)
 
 

@@ -1,7 +1,7 @@
 """Raw files of a dataset: found in the cache, taken from the user, or downloaded.
 
 `fetch` returns paths of whole, verified files or raises a DataError that says what to do. The
-network itself is in `transfer`, what lies on disk in `stored`.
+network itself is in `http`, what lies on disk in `cache`.
 """
 
 import contextlib
@@ -91,7 +91,7 @@ def plan(entry: Entry, home: Path, *, mirror: str | None = None) -> tuple[Planne
 
 def _planned(entry: Entry, file: RemoteFile, place: Place, mirror: str | None) -> Planned:
     path = file.path or place.target
-    held = place.part.stat().st_size if place.part.exists() else 0
+    held = place.partial.stat().st_size if place.partial.exists() else 0
     urls = _addresses(entry, file, mirror)
     return Planned(file.name, path, path.exists(), held, file.size, urls)
 
@@ -180,9 +180,9 @@ def _take(entry: Entry, folder: Path, source: Path) -> None:
     """Take over files fetched by hand."""
     if not source.exists():
         raise DataError(f"--from {source}: there is no such file or folder")
-    found = _offered(entry, folder, source)
+    paths = _offered(entry, folder, source)
     files = {file.name: file for layout in entry.layouts for file in layout}
-    for name, path in found.items():
+    for name, path in paths.items():
         place = Place(folder, name)
         with _writing(place), place.lock():
             _adopt(entry, files[name], place, path)
@@ -191,9 +191,9 @@ def _take(entry: Entry, folder: Path, source: Path) -> None:
 def _offered(entry: Entry, folder: Path, source: Path) -> Mapping[str, Path]:
     """The files that a source has of the first layout it completes, by name."""
     for layout in entry.layouts:
-        found = {file.name: path for file in layout if (path := _find(entry, file, source))}
-        if found and all(file.name in found or (folder / file.name).exists() for file in layout):
-            return found
+        paths = {file.name: path for file in layout if (path := _find(entry, file, source))}
+        if paths and all(file.name in paths or (folder / file.name).exists() for file in layout):
+            return paths
     if source.is_file():  # a browser may have renamed it; what it is, the digest says
         for layout in entry.layouts:
             if len(layout) == 1 and Path(layout[0].name).suffix == source.suffix:

@@ -16,7 +16,7 @@ from pyarrow import csv
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, chosen, members
 from recbench.data.readers.cells import CellError
-from recbench.data.readers.columns import NO_ID, Rows
+from recbench.data.readers.columns import NO_ID, TableBuilder
 from recbench.data.readers.lines import Block, ahead, blocks
 from recbench.data.readers.options import listed, parts_option
 from recbench.data.readers.streams import shown
@@ -45,16 +45,16 @@ def read(
     words = dict(options)
     parts = parts_option(words, paths)
     settings = make(Adjacency, words)
-    rows = Rows(NO_ID)
+    builder = TableBuilder(NO_ID)
     for number, (path, part) in enumerate(zip(paths, parts, strict=True)):
         for member in members(path, limits, chosen(settings.member, path, limits)):
-            rows.begin((number, member.name))
+            builder.begin((number, member.name))
             for block in ahead(blocks(member, limits)):
-                _append(block, settings.count_first, rows, part)
-    return rows.finish(listed(paths))
+                _append(block, settings.count_first, builder, part)
+    return builder.finish(listed(paths))
 
 
-def _append(block: Block, count_first: bool, rows: Rows, part: int | None) -> None:
+def _append(block: Block, count_first: bool, builder: TableBuilder, part: int | None) -> None:
     words, counts = _words(block)
     filled = np.flatnonzero(counts)
     firsts = (np.cumsum(counts) - counts)[filled]
@@ -67,7 +67,7 @@ def _append(block: Block, count_first: bool, rows: Rows, part: int | None) -> No
         heads = pa.array(block.line - 1 + filled)
     user = heads.take(pa.array(np.repeat(np.arange(len(filled)), follow)))
     try:
-        rows.append({"user": user, "item": words.filter(pa.array(items))}, part)
+        builder.append({"user": user, "item": words.filter(pa.array(items))}, part)
     except CellError as error:
         line = int(np.repeat(filled, follow)[error.row])
         raise block.error(str(error), line) from None

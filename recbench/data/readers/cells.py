@@ -34,9 +34,9 @@ def refuse_null(cells: pa.Array, sentence: str) -> None:
         raise CellError(first(holes), sentence)
 
 
-def first(found: pa.Array) -> int:
+def first(mask: pa.Array) -> int:
     """The first true row."""
-    return int(np.flatnonzero(found.to_numpy(zero_copy_only=False))[0])
+    return int(np.flatnonzero(mask.to_numpy(zero_copy_only=False))[0])
 
 
 def integers(ids: pa.Array) -> pa.Array | None:

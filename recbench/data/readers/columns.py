@@ -136,7 +136,7 @@ class TimeColumn:
         return order(_one_width(self._chunks)).cast(pa.int64())
 
 
-class Rows:
+class TableBuilder:
     """Interactions in the making."""
 
     def __init__(self, missing: Sequence[str] = (), time_unit: str = "s") -> None:

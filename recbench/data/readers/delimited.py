@@ -16,7 +16,7 @@ from pyarrow import csv
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, Member, chosen, members
 from recbench.data.readers.cells import CellError, first_failure
-from recbench.data.readers.columns import NO_ID, UNITS, Rows
+from recbench.data.readers.columns import NO_ID, UNITS, TableBuilder
 from recbench.data.readers.header import STAND_IN, Dialect, Layout, find_layout
 from recbench.data.readers.lines import Block, ahead, blocks, end_of_lines, end_of_quoted_lines
 from recbench.data.readers.options import columns_option, listed, parts_option
@@ -70,12 +70,12 @@ def read(
     columns = columns_option(words)
     parts = parts_option(words, paths)
     settings = make(Delimited, words)
-    rows = Rows(NO_ID, settings.time_unit)
+    builder = TableBuilder(NO_ID, settings.time_unit)
     for number, (path, part) in enumerate(zip(paths, parts, strict=True)):
         for member in members(path, limits, chosen(settings.member, path, limits)):
-            rows.begin((number, member.name))
-            _File(member, settings, columns).append_to(rows, part, limits)
-    return rows.finish(listed(paths))
+            builder.begin((number, member.name))
+            _File(member, settings, columns).append_to(builder, part, limits)
+    return builder.finish(listed(paths))
 
 
 class _File:
@@ -88,7 +88,7 @@ class _File:
         self._dialect = settings.dialect(member.name)
         self._types = dict(TYPES)
 
-    def append_to(self, rows: Rows, part: int | None, limits: Limits) -> None:
+    def append_to(self, builder: TableBuilder, part: int | None, limits: Limits) -> None:
         """Read the file block by block."""
         whole = end_of_quoted_lines if self._settings.multiline else end_of_lines
         text = ahead(blocks(self._member, limits, self._settings.encoding, whole))
@@ -101,7 +101,7 @@ class _File:
                 continue
             try:
                 table = self._table(block, layout)
-                rows.append({role: table[role] for role in layout.positions}, part)
+                builder.append({role: table[role] for role in layout.positions}, part)
             except CellError as error:
                 raise self._row_error(block, str(error), error.row) from None
 
@@ -181,11 +181,11 @@ class _File:
             lines = [line for line in text.split(b"\n") if line]
             row = first_failure(parse, lines)
             try:
-                found = len(self._dialect.split(lines[row]))
+                width = len(self._dialect.split(lines[row]))
             except pa.ArrowInvalid:
                 return self._row_error(block, OPEN_QUOTE, row)
-            if found != layout.width:
-                return self._row_error(block, f"{layout.width} cells expected, {found} found", row)
+            if width != layout.width:
+                return self._row_error(block, f"{layout.width} cells expected, {width} found", row)
         return block.parse_error(error, "; pass encoding=latin-1 if it is that")
 
     def _row_error(self, block: Block, text: str, row: int) -> DataError:

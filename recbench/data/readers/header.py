@@ -1,4 +1,4 @@
-"""What the columns of a delimited file are: its header, or the lack of one, against the wish."""
+"""What the columns of a delimited file are: its header, if it has one, and what is asked for."""
 
 import difflib
 from collections.abc import Mapping

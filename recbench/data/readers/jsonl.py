@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits
-from recbench.data.readers.columns import UNITS, Rows
+from recbench.data.readers.columns import UNITS, TableBuilder
 from recbench.data.readers.options import NEEDED, columns_option
 from recbench.data.readers.records import JSON, read_records
 from recbench.params import Described, make, param
@@ -32,5 +32,5 @@ def read(
     words = dict(options)
     keys = {role: role for role in NEEDED} | columns_option(words)
     settings = make(JsonLines, words)
-    rows = Rows(missing=("",), time_unit=settings.time_unit)
-    return read_records(paths, keys, JSON, limits, settings.member, rows)
+    builder = TableBuilder(missing=("",), time_unit=settings.time_unit)
+    return read_records(paths, keys, JSON, limits, settings.member, builder)

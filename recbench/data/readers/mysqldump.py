@@ -103,13 +103,13 @@ class Dump:
 
     def _find_statement(self) -> bool:
         """Go to the first tuple of the next INSERT statement."""
-        while not (found := INSERT.search(self._text, self._at)):
+        while not (match := INSERT.search(self._text, self._at)):
             self._at = max(self._at, len(self._text) - LONGEST_START)
             if not self._more():
                 return False
-        if found[1].decode("utf-8", "replace") != self.table:
+        if match[1].decode("utf-8", "replace") != self.table:
             raise self._member.error("holds several tables; give each its own file")
-        self._at = found.end()
+        self._at = match.end()
         return True
 
     def _more(self) -> bool:

@@ -16,7 +16,7 @@ from pyarrow import csv
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, matcher, members
 from recbench.data.readers.cells import first_failure
-from recbench.data.readers.columns import Rows
+from recbench.data.readers.columns import TableBuilder
 from recbench.data.readers.lines import BLOCK, Block, ahead, blocks
 from recbench.data.readers.options import listed
 from recbench.data.readers.streams import shown
@@ -41,10 +41,10 @@ def read(
 ) -> Interactions:
     """Read the ratings from either layout, ordered by movie."""
     make(Netflix, options)
-    rows = Rows()
+    builder = TableBuilder()
     for batch in ahead(_batches(_segments(_blocks(paths, limits)))):
-        _append(batch, rows)
-    return rows.finish(listed(paths))
+        _append(batch, builder)
+    return builder.finish(listed(paths))
 
 
 def _is_ratings(name: str) -> bool:
@@ -122,7 +122,7 @@ def _batches(segments: Iterable[_Segment]) -> Iterator[list[_Segment]]:
         yield batch
 
 
-def _append(batch: list[_Segment], rows: Rows) -> None:
+def _append(batch: list[_Segment], builder: TableBuilder) -> None:
     counts = [segment.block.lines for segment in batch]
     if not sum(counts):
         return
@@ -131,14 +131,14 @@ def _append(batch: list[_Segment], rows: Rows) -> None:
         filled = [_without_blank_lines(segment) for segment in batch]
         if sum(segment.block.lines for segment in filled) == sum(counts):
             raise _explained(batch)
-        _append(filled, rows)
+        _append(filled, builder)
         return
     starts = np.cumsum([0, *counts[:-1]])
     for segment, start in zip(batch, starts, strict=True):
-        rows.begin(segment.movie, int(start))
+        builder.begin(segment.movie, int(start))
     movies = np.array([segment.movie for segment in batch], dtype=np.int32)
     columns = {name: table[name] for name in TYPES}
-    rows.append(columns | {"item": pa.array(np.repeat(movies, counts))})
+    builder.append(columns | {"item": pa.array(np.repeat(movies, counts))})
 
 
 def _parsed(batch: list[_Segment]) -> pa.Table | None:

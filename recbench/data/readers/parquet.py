@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import HARMLESS, LIMITS, Limits
 from recbench.data.readers.cells import CellError
-from recbench.data.readers.columns import UNITS, Rows
+from recbench.data.readers.columns import UNITS, TableBuilder
 from recbench.data.readers.options import NEEDED, columns_option, listed, parts_option
 from recbench.data.readers.streams import shown
 from recbench.errors import DataError
@@ -41,18 +41,18 @@ def read(
     columns = {role: role for role in NEEDED} | columns_option(words)
     parts = parts_option(words, paths)
     settings = make(Parquet, words)
-    rows = Rows(missing=("",), time_unit=settings.time_unit)
+    builder = TableBuilder(missing=("",), time_unit=settings.time_unit)
     for path, part in zip(paths, parts, strict=True):
         row = 0
         for batch in _batches(path, columns, limits):
             try:
-                rows.append(
+                builder.append(
                     {role: _plain(batch[name], role) for role, name in columns.items()}, part
                 )
             except CellError as error:
                 raise DataError(f"{path}, row {row + error.row + 1:,}: {error}") from None
             row += batch.num_rows
-    return rows.finish(listed(paths))
+    return builder.finish(listed(paths))
 
 
 def _batches(path: Path, columns: Mapping[str, str], limits: Limits) -> Iterator[pa.RecordBatch]:

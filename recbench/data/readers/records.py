@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits, chosen, members
 from recbench.data.readers.cells import CellError
-from recbench.data.readers.columns import Rows
+from recbench.data.readers.columns import TableBuilder
 from recbench.data.readers.lines import Block, ahead, blocks
 from recbench.data.readers.options import listed
 from recbench.errors import DataError
@@ -51,16 +51,16 @@ def read_records(
     parsers: Mapping[str, Parser],
     limits: Limits,
     member: str | None,
-    rows: Rows,
+    builder: TableBuilder,
     leave_out: str | None = None,
 ) -> Interactions:
     """Read the columns that `keys` names by role; records without `leave_out` are no rows."""
     for number, path in enumerate(paths):
         for file in members(path, limits, chosen(member, path, limits)):
-            rows.begin((number, file.name))
+            builder.begin((number, file.name))
             for block in ahead(blocks(file, limits)):
-                Records(block, tuple(keys.values()), parsers).append_to(rows, keys, leave_out)
-    return rows.finish(listed(paths))
+                Records(block, tuple(keys.values()), parsers).append_to(builder, keys, leave_out)
+    return builder.finish(listed(paths))
 
 
 class Records:
@@ -78,21 +78,23 @@ class Records:
         bad = np.flatnonzero(self._kinds[:, 0] == records_kernel.BAD).tolist()
         self._parsed = {row: self._parse_line(row) for row in bad}
 
-    def append_to(self, rows: Rows, keys: Mapping[str, str], leave_out: str | None) -> None:
+    def append_to(
+        self, builder: TableBuilder, keys: Mapping[str, str], leave_out: str | None
+    ) -> None:
         """Add the columns that `keys` names by role."""
-        kept = np.arange(len(self._lines))
+        rows = np.arange(len(self._lines))
         try:
             columns = {role: self.column(self._keys.index(key)) for role, key in keys.items()}
             if leave_out:
                 there = columns[leave_out].is_valid()
-                kept = kept[there.to_numpy(zero_copy_only=False)]
+                rows = rows[there.to_numpy(zero_copy_only=False)]
                 columns = {role: column.filter(there) for role, column in columns.items()}
         except CellError as error:
             raise self._error(error.row, str(error)) from None
         try:
-            rows.append(columns)
+            builder.append(columns)
         except CellError as error:
-            raise self._error(int(kept[error.row]), str(error)) from None
+            raise self._error(int(rows[error.row]), str(error)) from None
 
     def column(self, key: int) -> pa.Array:
         """Return the values of one key as text; null where there is none."""
@@ -145,7 +147,7 @@ class Records:
         return record
 
     def _parse(self, row: int, begin: int, end: int) -> Any:
-        """Let the real parsers try their hand at a piece of a line."""
+        """Give a piece of a line to the parsers of JSON and of Python literals."""
         if end - begin > MAX_LITERAL:
             raise self._error(row, f"a record of {end - begin:,} bytes cannot be read")
         for parse in self._parsers.values():

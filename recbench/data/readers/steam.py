@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits
-from recbench.data.readers.columns import Rows
+from recbench.data.readers.columns import TableBuilder
 from recbench.data.readers.records import PYTHON, read_records
 from recbench.params import Described, make, param
 from recbench.registry import READERS
@@ -35,4 +35,6 @@ def read(
     """Read one row a review: user, product and the day it was written, in seconds."""
     settings = make(Steam, options)
     keys = {"user": settings.identity, "item": "product_id", "time": "date"}
-    return read_records(paths, keys, PYTHON, limits, settings.member, Rows(), leave_out="user")
+    return read_records(
+        paths, keys, PYTHON, limits, settings.member, TableBuilder(), leave_out="user"
+    )

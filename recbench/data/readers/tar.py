@@ -93,15 +93,15 @@ def _extended(header: _Header, stream: Stream, label: str) -> dict[str, str]:
 
 def _records(body: bytes, label: str) -> dict[str, str]:
     """Take `path` and `size` from pax records, each `length key=value` and a line end."""
-    found, start = {}, 0
+    fields, start = {}, 0
     while start < len(body):
         match = re.compile(rb"(\d{1,6}) ([^=\n]+)=").match(body, start)
         end = start + int(match[1]) if match else 0
         if match is None or end <= match.end() or body[end - 1 : end] != b"\n":
             raise DataError(f"{label} is damaged: an extended tar header cannot be read")
-        found[_text(match[2])] = _text(body[match.end() : end - 1])
+        fields[_text(match[2])] = _text(body[match.end() : end - 1])
         start = end
-    return {key: value for key, value in found.items() if key in ("path", "size")}
+    return {key: value for key, value in fields.items() if key in ("path", "size")}
 
 
 def _size(extended: dict[str, str], header: _Header, label: str) -> int:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, members
-from recbench.data.readers.columns import Rows
+from recbench.data.readers.columns import TableBuilder
 from recbench.data.readers.mysqldump import Batch, Dump
 from recbench.data.readers.options import listed
 from recbench.errors import DataError, UsageError
@@ -56,11 +56,11 @@ def read(
     targets = _load_targets(dumps, settings, pages)
     if settings.resolve_redirects:
         targets = _resolved(dumps, settings, pages, targets)
-    rows = Rows()
+    builder = TableBuilder()
     for batch in dumps.batches("pagelinks", ["pl_from", "pl_from_namespace", "pl_target_id"]):
         user, item = _links(batch.numbers, settings, pages, targets)
-        rows.append({"user": pa.array(user), "item": pa.array(item)})
-    return rows.finish(listed(paths))
+        builder.append({"user": pa.array(user), "item": pa.array(item)})
+    return builder.finish(listed(paths))
 
 
 class _Dumps:
@@ -114,9 +114,9 @@ def _load_pages(dumps: _Dumps, settings: Wikipedia) -> _Pages:
     ids, redirects, titles = [], [], []
     columns = ["page_id", "page_namespace", "page_is_redirect"]
     for batch in dumps.batches("page", columns, ["page_title"]):
-        kept, keys = _in_namespaces(batch, "page_namespace", "page_title", settings)
-        ids.append(batch.numbers["page_id"][kept])
-        redirects.append(batch.numbers["page_is_redirect"][kept] == 1)
+        mask, keys = _in_namespaces(batch, "page_namespace", "page_title", settings)
+        ids.append(batch.numbers["page_id"][mask])
+        redirects.append(batch.numbers["page_is_redirect"][mask] == 1)
         titles.append(keys)
     if not any(map(len, ids)):
         raise DataError("the table `page` has no pages of the namespaces asked for")
@@ -129,8 +129,8 @@ def _load_pages(dumps: _Dumps, settings: Wikipedia) -> _Pages:
 def _load_targets(dumps: _Dumps, settings: Wikipedia, pages: _Pages) -> _Targets:
     ids, page = [], []
     for batch in dumps.batches("linktarget", ["lt_id", "lt_namespace"], ["lt_title"]):
-        kept, keys = _in_namespaces(batch, "lt_namespace", "lt_title", settings)
-        ids.append(batch.numbers["lt_id"][kept])
+        mask, keys = _in_namespaces(batch, "lt_namespace", "lt_title", settings)
+        ids.append(batch.numbers["lt_id"][mask])
         page.append(_pages_titled(keys, pages))
     if not any(map(len, ids)):
         raise DataError("the table `linktarget` has no targets of the namespaces asked for")
@@ -144,16 +144,16 @@ def _resolved(dumps: _Dumps, settings: Wikipedia, pages: _Pages, targets: _Targe
     page = targets.page.copy()
     texts = ["rd_title", "rd_interwiki"]
     for batch in dumps.batches("redirect", ["rd_from", "rd_namespace"], texts):
-        kept, keys = _in_namespaces(batch, "rd_namespace", "rd_title", settings)
-        to = np.full(len(kept), NOWHERE)
-        to[kept] = _pages_titled(keys, pages)
+        mask, keys = _in_namespaces(batch, "rd_namespace", "rd_title", settings)
+        to = np.full(len(mask), NOWHERE)
+        to[mask] = _pages_titled(keys, pages)
         elsewhere = pc.not_equal(batch.texts["rd_interwiki"], "").to_numpy(zero_copy_only=False)
         to[elsewhere] = NOWHERE
         origin = batch.numbers["rd_from"]
         order = np.argsort(origin, kind="stable")
         at = _positions(origin[order], targets.page)
-        found = at >= 0
-        page[found] = to[order][at[found]]
+        is_redirect = at >= 0
+        page[is_redirect] = to[order][at[is_redirect]]
     return _Targets(targets.ids, page)
 
 
@@ -164,17 +164,17 @@ def _links(
     source, target = columns["pl_from"], columns["pl_target_id"]
     source_at, target_at = _positions(pages.ids, source), _positions(targets.ids, target)
     page = targets.page[target_at]
-    kept = (source_at >= 0) & (target_at >= 0)
+    mask = (source_at >= 0) & (target_at >= 0)
     if settings.namespaces == "main":
-        kept &= columns["pl_from_namespace"] == 0
+        mask &= columns["pl_from_namespace"] == 0
     if not settings.redirect_sources:
-        kept &= ~pages.is_redirect[source_at]
+        mask &= ~pages.is_redirect[source_at]
     if settings.targets == "pages":
-        kept &= page != NOWHERE
+        mask &= page != NOWHERE
     if not settings.self_links:
-        kept &= page != source
+        mask &= page != source
     item = page if settings.targets == "pages" else target
-    return source[kept], item[kept]
+    return source[mask], item[mask]
 
 
 def _in_namespaces(
@@ -183,8 +183,8 @@ def _in_namespaces(
     """Return which rows count, and for those the text that names a page uniquely."""
     spaces, titles = batch.numbers[space], batch.texts[title]
     if settings.namespaces == "main":
-        kept = spaces == 0
-        return kept, titles.filter(pa.array(kept))
+        mask = spaces == 0
+        return mask, titles.filter(pa.array(mask))
     names = pa.array(spaces).cast(pa.string())
     return np.ones(len(spaces), dtype=bool), pc.binary_join_element_wise(names, titles, ":")
 

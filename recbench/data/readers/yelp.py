@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits
-from recbench.data.readers.columns import Rows
+from recbench.data.readers.columns import TableBuilder
 from recbench.data.readers.records import JSON, read_records
 from recbench.params import Described, make, param
 from recbench.registry import READERS
@@ -30,4 +30,4 @@ def read(
 ) -> Interactions:
     """Read one row a review: user, business, stars and the second it was written."""
     settings = make(Yelp, options)
-    return read_records(paths, KEYS, JSON, limits, settings.member, Rows(missing=("",)))
+    return read_records(paths, KEYS, JSON, limits, settings.member, TableBuilder(missing=("",)))

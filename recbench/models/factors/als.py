@@ -98,10 +98,10 @@ class Problem:
         """Σ r |q|²."""
         return float(self.item_terms.ridge @ np.einsum("ik,ik->i", q, q, dtype=np.float64))
 
-    def scorer(self, basis: Basis, p: Floats, asked: int) -> Scorer:
+    def scorer(self, basis: Basis, p: Floats, factors: int) -> Scorer:
         """Hand out the factors, with a fact if they are fewer than were asked for."""
         base = Factors(FoldIn(self.objective, basis, p), basis.factors)
-        return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < asked else {})
+        return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < factors else {})
 
 
 def _checked(train: sparse.csr_array, name: str) -> sparse.csr_array:
@@ -181,7 +181,7 @@ class Swept(Protocol):
         """The canonical text of the model."""
 
 
-class Alternating(Family[Swept]):
+class SweepFamily(Family[Swept]):
     """Fits models that differ in nothing but the number of sweeps at once: in those of the longest.
 
     What a model of fewer sweeps is can be seen on the way there, to the last bit.
@@ -206,21 +206,21 @@ class Alternating(Family[Swept]):
         reserve(rank, train, ctx, copies=len(set(counts)) + (1.0 if sweeps.patience else 0.5))
         problem = Problem.of(longest.loss.objective, train, longest.name)
         fits = run(
-            _Factors(sweeps, problem, rank, ctx), ctx, longest.name, longest.text,
+            FactorRounds(sweeps, problem, rank, ctx), ctx, longest.name, longest.text,
             sweeps.schedule, counts,
         )  # fmt: skip
-        return [_told(fit, count) for fit, count in zip(fits, counts, strict=True)]
+        return [_with_sweeps(fit, count) for fit, count in zip(fits, counts, strict=True)]
 
 
-def _told(fit: Fit, asked: int) -> Fit:
+def _with_sweeps(fit: Fit, count: int) -> Fit:
     """The same, with a fact if there were fewer sweeps than asked for."""
-    if isinstance(fit, Scorer) and fit.rounds < asked:
+    if isinstance(fit, Scorer) and fit.rounds < count:
         return replace(fit, facts={**fit.facts, "sweeps": fit.rounds})
     return fit
 
 
-class _Factors(Rounds):
-    """Factors under way."""
+class FactorRounds(Rounds):
+    """Sweeps over the factors of both sides."""
 
     word, first = "sweep", 0
 
@@ -281,7 +281,7 @@ class _Factors(Rounds):
 class Als(Model):
     """Matrix factorisation by alternating least squares on any quadratic loss."""
 
-    family = Alternating()
+    family = SweepFamily()
     stochastic = traced = True
     sweeps: Sweeps = inlined(Sweeps)
     loss: QuadraticLoss = held(LOSSES, "ials", help="what is minimised, as in loss=rg2[alpha=1]")

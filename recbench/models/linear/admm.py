@@ -40,8 +40,8 @@ class NotSettled(RecbenchError):
     """The rounds ran out before the factors came to rest."""
 
 
-class Alternation(Rounds):
-    """The state of the method."""
+class AdmmRounds(Rounds):
+    """The rounds of the method, and their state."""
 
     def __init__(self, model: "EdlaeAdmm", system: System, u: Matrix, v: Matrix) -> None:
         self.model, self.system, self.omega = model, system, model.omega
@@ -190,7 +190,7 @@ class EdlaeAdmm(Model):
 
     def _alternate(self, system: System, closed: LowRank) -> Scorer:
         """Alternate until nothing moves."""
-        state, name = Alternation(self, system, *_both(closed)), f"rounds at rank {self.k}"
+        state, name = AdmmRounds(self, system, *_both(closed)), f"rounds at rank {self.k}"
         (fit,) = run(state, system.ctx, name, self.text, Schedule(self.rounds), [self.rounds])
         if isinstance(fit, RecbenchError):
             raise fit

@@ -57,10 +57,10 @@ class LinearScorer(Scorer):
 
     def weights(self, items: Sequence[int]) -> Matrix:
         """The columns of W for some items, n x len(items); W itself is never stored."""
-        chosen = np.asarray(items)
-        scale = np.asarray(self.scale)[chosen]
-        columns: Matrix = self.tiles.rows(chosen).T * scale  # C = Cᵀ
-        columns[chosen, np.arange(len(chosen))] = self.diagonal[chosen]
+        indices = np.asarray(items)
+        scale = np.asarray(self.scale)[indices]
+        columns: Matrix = self.tiles.rows(indices).T * scale  # C = Cᵀ
+        columns[indices, np.arange(len(indices))] = self.diagonal[indices]
         return columns
 
 
@@ -140,8 +140,8 @@ class Decoupled:
         m22 = r2 + q * beta * ridge
         determinant = m11 * m22 - m12 * m21
         # Without a penalty nothing determines the column of an item that nobody has: leave it 0.
-        known = np.where(determinant == 0.0, np.inf, determinant)
-        return (r1 * m22 - m12 * r2) / known, (m11 * r2 - m21 * r1) / known
+        divisor = np.where(determinant == 0.0, np.inf, determinant)
+        return (r1 * m22 - m12 * r2) / divisor, (m11 * r2 - m21 * r1) / divisor
 
 
 def _dropped_param() -> Any:

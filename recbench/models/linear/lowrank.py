@@ -121,7 +121,7 @@ class Projection:
         return np.full(min(self.k, most), self.factor)
 
     def fewer(self, rank: int) -> dict[str, float]:
-        """A word if there are fewer directions than asked for."""
+        """A fact, if there are fewer directions than asked for."""
         return {"rank used": rank} if rank < self.k else {}
 
     def finish(self, system: System, closed: LowRank) -> Fit:
@@ -155,13 +155,13 @@ class LowRankAutoencoders(Family[Projected]):
         """Invert once, find each kind of directions once, then take columns for each model."""
         projections = [model.projection() for model in models]
         system = System(train, projections[0].dropout, projections[0].ridge, ctx)
-        found: dict[int, LowRank] = {}
+        bases: dict[int, LowRank] = {}
         for kind in dict.fromkeys(one.kind for one in projections):
             alike = {place: one for place, one in enumerate(projections) if one.kind == kind}
             subspace = max(alike.values(), key=lambda one: one.k).subspace(system)
             closed = subspace.bases([one.shrinkage(subspace.rank) for one in alike.values()])
-            found.update(zip(alike, closed, strict=True))
-        return [one.finish(system, found[place]) for place, one in enumerate(projections)]
+            bases.update(zip(alike, closed, strict=True))
+        return [one.finish(system, bases[place]) for place, one in enumerate(projections)]
 
 
 @MODELS.register("lr-dlae")

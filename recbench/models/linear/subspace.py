@@ -52,9 +52,9 @@ class Subspace:
             return self._kept[1]
         if history.shape[0] * self.rank * self.into.itemsize > KEPT_BYTES:
             return None
-        found = self.coordinates(history)
-        self._kept = weakref.ref(history), found
-        return found
+        coordinates = self.coordinates(history)
+        self._kept = weakref.ref(history), coordinates
+        return coordinates
 
     def bases(self, shrinkages: Sequence[Vector]) -> "list[LowRank]":
         """One Base for each h, shorter ones as ranks of longer ones that begin with them."""
@@ -85,12 +85,12 @@ class Shrunk:
         self, wanted: dict[int, list[Scale]], query: Query, progress: Progress
     ) -> dict[int, list[Top]]:
         """Rank at several ranks in one pass, in blocks that stay in the cache."""
-        kept, rank = self.subspace.keep(query.history), max(wanted)
+        coordinates, rank = self.subspace.keep(query.history), max(wanted)
 
         def left(start: int, stop: int) -> Floats:
-            if kept is None:
+            if coordinates is None:
                 return self.left(query.history[start:stop], rank)
-            return self._shrink(kept[start:stop], rank)
+            return self._shrink(coordinates[start:stop], rank)
 
         right = self.subspace.out_of[:, :rank]
         return top_of_prefixes(left, right, wanted, query.seen, query.k, progress)
@@ -136,8 +136,8 @@ class LowRank(Base):
         wanted: dict[int, list[Scale]] = {}
         for scorer in scorers:
             wanted.setdefault(_rank(scorer), []).append(scorer.scale)
-        found = self.shrunk.tops(wanted, query, progress)
-        tops = {rank: iter(some) for rank, some in found.items()}
+        lists = self.shrunk.tops(wanted, query, progress)
+        tops = {rank: iter(some) for rank, some in lists.items()}
         return [next(tops[_rank(scorer)]) for scorer in scorers]
 
 

@@ -159,16 +159,16 @@ def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, v
     tall = min(34.0, wide)
     bottom = TOP + tall * len(rows)
     parts = []
-    for (a, b), found in cells.items():
-        share = (found - low) / (high - low) if high > low else 1.0
-        best = ' class="best"' if found == high else ""
+    for (a, b), score in cells.items():
+        share = (score - low) / (high - low) if high > low else 1.0
+        best = ' class="best"' if score == high else ""
         parts.append(
             f'<rect{best} x="{LEFT + wide * columns.index(a):.1f}" '
             f'y="{bottom - tall * (rows.index(b) + 1):.1f}" '
             f'width="{wide - 1:.1f}" height="{tall - 1:.1f}" '
             f'style="fill:var(--s0);fill-opacity:{0.08 + 0.92 * share:.3f}">'
             f"<title>{escape(x_name)}={number(a)}, {escape(y_name)}={number(b)}: "
-            f"{found:.5f}</title></rect>"
+            f"{score:.5f}</title></rect>"
         )
     every = max(1, len(columns) // 10)
     texts = [

@@ -18,14 +18,14 @@ FLAT = 0.1
 
 def section(campaign: Campaign, rows: Sequence[Row], select: str) -> str:
     """The curves and what they are of."""
-    made = figures(campaign, rows, select)
-    if not made:
+    drawings = figures(campaign, rows, select)
+    if not drawings:
         return ""
     return (
         f"<h2>Convergence</h2><p>Validation {escape(select)} and objective, round by round; the "
         "selected trials first. Seconds are those of the fit alone. An objective is drawn from its "
         "second value where the first is far off the others.</p><div class=charts>"
-        + "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in made)
+        + "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in drawings)
         + "</div>"
     )
 
@@ -35,18 +35,18 @@ def figures(campaign: Campaign, rows: Sequence[Row], select: str) -> list[Figure
     chosen = selected(rows, select)
     able = [row for row in ranked(rows, select) if row.part == "valid" and row.status == "ok"]
     able.sort(key=lambda row: row.trial not in chosen)
-    found = {row.trial: traces.read(traces.path_of(campaign.folder, row.trial)) for row in able}
-    shown = [row for row in able if found[row.trial]][: charts.SERIES]
+    entries = {row.trial: traces.read(traces.path_of(campaign.folder, row.trial)) for row in able}
+    shown = [row for row in able if entries[row.trial]][: charts.SERIES]
     curves = {
-        label: [{"round": number, **entry} for number, entry in enumerate(found[row.trial])]
+        label: [{"round": number, **entry} for number, entry in enumerate(entries[row.trial])]
         for label, row in zip(_labels(shown), shown, strict=True)
     }
-    made = [
+    drawings = [
         _figure(curves, "seconds", select, log=True),
         _figure(curves, "round", select),
         *(_figure({name: rounds}, "round", "objective") for name, rounds in curves.items()),
     ]
-    return [figure for figure in made if figure is not None]
+    return [figure for figure in drawings if figure is not None]
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:

@@ -64,7 +64,7 @@ def svg(chart: charts.Chart) -> str:
         f"<title>{escape(chart.label)}</title><style>{_asset('chart.css')}</style>"
         f"{chart.content}{''.join(_legend(chart))}</svg>\n"
     )
-    return re.sub(r"var\(--(\w+)\)", lambda found: _colours()[found[1]], text)
+    return re.sub(r"var\(--(\w+)\)", lambda match: _colours()[match[1]], text)
 
 
 def _legend(chart: charts.Chart) -> Iterator[str]:
@@ -97,5 +97,5 @@ def pdf(drawing: str) -> bytes:
             "PDF figures need CairoSVG (pip install 'recbench[figures]') and the cairo library "
             f"of the system ({error}); SVG figures need nothing"
         ) from error
-    made: bytes = cairosvg.svg2pdf(bytestring=drawing.encode())
-    return made
+    document: bytes = cairosvg.svg2pdf(bytestring=drawing.encode())
+    return document

@@ -67,7 +67,7 @@ def _points(
     models: Mapping[str, Sequence[Row]], x: Callable[[Row], float], select: str
 ) -> dict[str, list[charts.Point]]:
     """A point per trial that has an x above zero."""
-    made = {
+    series = {
         model: [
             (x(row), row.metrics[select], f"{row.text}: {row.metrics[select]:.4f}")
             for row in rows
@@ -75,7 +75,7 @@ def _points(
         ]
         for model, rows in models.items()
     }
-    return {model: points for model, points in made.items() if points}
+    return {model: points for model, points in series.items() if points}
 
 
 def _wide(series: Mapping[str, Sequence[charts.Point]]) -> bool:

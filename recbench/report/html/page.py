@@ -11,7 +11,7 @@ from recbench.campaign.row import Row
 from recbench.errors import counted
 from recbench.report.html import convergence
 from recbench.report.html.landscapes import Figure, against_facts, costs, landscapes
-from recbench.report.ranking import Wanted, measured_part, rank_views
+from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part
 from recbench.report.tables import Cell, View, cells
 from recbench.report.trials import views
 
@@ -25,7 +25,7 @@ def page(campaign: Campaign, select: str = "") -> str:
     names = list(dict.fromkeys(row.dataset for row in rows))
     runs = campaign.manifest()["runs"]
     title = escape(", ".join(names))
-    ranked = rank_views(campaign, Wanted(select, measured_part(campaign)))
+    ranked = leaderboard_views(campaign, Wanted(select, measured_part(campaign)))
     parts = [
         f"<h1>{title}</h1>",
         f"<p>{_counts(runs)} Selected by {escape(select or campaign.select())} on validation.</p>",
@@ -47,14 +47,14 @@ def _details(campaign: Campaign, rows: Sequence[Row], select: str) -> Iterator[s
     places = sorted({row.place for row in rows})
     for place in places:
         here = [row for row in rows if row.place == place]
-        chosen = select or campaign.select(place[0])
+        metric = select or campaign.select(place[0])
         if len(places) > 1:
             yield f"<h1>{escape(place[0])}, {escape(place[2])}</h1>"
-        yield _charts("Quality and cost", costs(here, chosen), COSTS)
-        yield _charts("Quality and what fits found", against_facts(here, chosen))
-        yield _charts("Landscapes", landscapes(here, chosen))
-        yield convergence.section(campaign, here, chosen)
-        yield from (_table(view) for view in views(here, chosen, MOST_TRIALS) if _tells(view))
+        yield _charts("Quality and cost", costs(here, metric), COSTS)
+        yield _charts("Quality and what fits found", against_facts(here, metric))
+        yield _charts("Landscapes", landscapes(here, metric))
+        yield convergence.section(campaign, here, metric)
+        yield from (_table(view) for view in views(here, metric, MOST_TRIALS) if _tells(view))
 
 
 COSTS = "Of models that were fitted together: their share of the seconds, the memory of all."
@@ -66,9 +66,9 @@ def _tells(view: View) -> bool:
 
 
 def _charts(heading: str, figures: Iterable[Figure], words: str = "") -> str:
-    made = "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in figures)
+    blocks = "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in figures)
     remark = f"<p>{words}</p>" if words else ""
-    return f"<h2>{heading}</h2>{remark}<div class=charts>{made}</div>" if made else ""
+    return f"<h2>{heading}</h2>{remark}<div class=charts>{blocks}</div>" if blocks else ""
 
 
 def _asset(name: str) -> str:
@@ -93,8 +93,8 @@ def _table(view: View) -> str:
         for name in view.columns
     )
     columns = [
-        [_cell(cell, value) for cell, value in zip(made, view.frame[name].tolist(), strict=True)]
-        for name, made in cells(view).items()
+        [_cell(cell, value) for cell, value in zip(column, view.frame[name].tolist(), strict=True)]
+        for name, column in cells(view).items()
     ]
     lines = []
     for position, line in enumerate(zip(*columns, strict=True)):

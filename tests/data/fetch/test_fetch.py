@@ -21,8 +21,8 @@ import pytest
 import requests
 
 from loopback import Answer, Loopback
-from recbench.data.catalog import Entry, RemoteFile, Terms
-from recbench.data.fetch.cache import Part
+from recbench.data.catalog import Entry, LicenceTerms, RemoteFile
+from recbench.data.fetch.cache import PartialFile
 from recbench.data.fetch.http import Policy, Session, Unusable
 from recbench.data.fetch.raw import fetch, plan, raw_folder
 from recbench.errors import DataError, UsageError
@@ -425,7 +425,7 @@ def test_a_mirror_is_an_address(get):
         get("http://127.0.0.1:1/f", mirror="/mnt/data")
 
 
-BOUND = Terms(
+BOUND = LicenceTerms(
     "You must agree with the owner.", accept=True, steps=("Open the page.", "Press the button.")
 )
 
@@ -550,7 +550,7 @@ def test_too_little_room_is_said_before_anything_is_sent(server, get, monkeypatc
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
 def test_a_disk_that_refuses_is_a_sentence(server, get, monkeypatch, number):
-    monkeypatch.setattr(Part, "append", refuse(number))
+    monkeypatch.setattr(PartialFile, "append", refuse(number))
     url = server.serve("/f", Answer(CONTENT))
     with pytest.raises(
         DataError, match="no room for toy.bin" if number == errno.ENOSPC else "cannot write"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from recbench.data.readers import columns as columns_module
 from recbench.data.readers.cells import CellError, integers
-from recbench.data.readers.columns import NO_ID, IdColumn, Rows, TimeColumn, ValueColumn
+from recbench.data.readers.columns import NO_ID, IdColumn, TableBuilder, TimeColumn, ValueColumn
 from recbench.errors import DataError
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -135,23 +135,23 @@ def test_numbers_and_dates_do_not_mix():
 
 
 def test_spans_stand_in_the_order_of_their_keys():
-    rows = Rows()
+    builder = TableBuilder()
     for key, text in [(2, "c"), (1, "a"), (2, "d"), (1, "b")]:
-        rows.begin(key)
-        rows.append(
+        builder.begin(key)
+        builder.append(
             {"user": pa.array([text]), "item": pa.array([key]), "time": pa.array([key])}, part=key
         )
-    table = rows.finish("x").table
+    table = builder.finish("x").table
     assert table["user"].to_pylist() == ["a", "b", "c", "d"]
     assert table["part"].to_pylist() == table["time"].to_pylist() == [1, 1, 2, 2]
     assert table.schema.field("part").type == pa.int8()
 
 
 def test_no_rows_is_an_error():
-    rows = Rows()
-    rows.append({"user": pa.array([], pa.string()), "item": pa.array([], pa.string())})
+    builder = TableBuilder()
+    builder.append({"user": pa.array([], pa.string()), "item": pa.array([], pa.string())})
     with pytest.raises(DataError, match=r"x.csv holds no interactions"):
-        rows.finish("x.csv")
+        builder.finish("x.csv")
 
 
 def test_dictionaries_may_come_with_more_words_than_are_used():

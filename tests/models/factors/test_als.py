@@ -321,7 +321,7 @@ SOLVED = [cls.of(solver=solver) for cls in ALL if cls is not Rg2Svd for solver i
 
 @pytest.mark.parametrize("model", [*SOLVED, Rg2Svd()], ids=str)
 def test_the_contract_is_kept(model):
-    assert [outcome for outcome in check_model(model) if outcome.problem] == []
+    assert [result for result in check_model(model) if result.problem] == []
 
 
 @pytest.mark.parametrize("cls", ALL)

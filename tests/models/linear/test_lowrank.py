@@ -262,9 +262,9 @@ def test_single_and_double_precision_agree(model):
 @pytest.mark.parametrize("model", [*CLOSED, EdlaeAdmm])
 def test_every_model_keeps_the_contract(model):
     for settings in ({}, {"k": 2}):
-        outcomes = list(check_model(make(model, settings)))
-        assert len(outcomes) == len(CHECKS)
-        assert not [outcome for outcome in outcomes if outcome.problem]
+        results = list(check_model(make(model, settings)))
+        assert len(results) == len(CHECKS)
+        assert not [result for result in results if result.problem]
 
 
 @pytest.mark.parametrize("model", [*CLOSED, EdlaeAdmm])

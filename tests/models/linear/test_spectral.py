@@ -302,9 +302,9 @@ def test_from_products_alone_the_numbers_are_those_of_the_whole_matrix(monkeypat
 @pytest.mark.parametrize("model", EVERY)
 def test_every_model_keeps_the_contract(model):
     for settings in ({}, {"k": 3} if model is not MfDropout else {"p": 0.6}):
-        outcomes = list(check_model(make(model, settings)))
-        assert len(outcomes) == len(CHECKS)
-        assert not [outcome for outcome in outcomes if outcome.problem]
+        results = list(check_model(make(model, settings)))
+        assert len(results) == len(CHECKS)
+        assert not [result for result in results if result.problem]
 
 
 def test_a_rank_beyond_the_data_is_the_rank_of_the_data():

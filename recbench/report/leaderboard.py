@@ -42,24 +42,24 @@ class Wanted:
         return self.sort or self.select
 
 
-def rank_views(campaign: Campaign, wanted: Wanted) -> list[View]:
+def leaderboard_views(campaign: Campaign, wanted: Wanted) -> list[View]:
     """A table per dataset and split; with several, one of mean ranks too."""
     rows = rows_on(campaign, wanted.dataset)
     places = {place: _of_place(campaign, rows, place, wanted) for place in {r.place for r in rows}}
     _refuse_unknown([row for row in rows if row.part == wanted.part], wanted)
-    found: dict[str, list[Standing]] = {}
-    made = []
-    for place, (here, asked) in sorted(places.items()):
-        standing = standings(here, asked.select, asked.part, asked.key)
-        if standing and asked.key in metric_names([row for one in standing for row in one.rows]):
-            made.append(rank_view(campaign, here, standing, asked))
-            found[f"{place[0]}, {place[2]}"] = standing
-    keys = {asked.key for _, asked in places.values()}
-    if len(made) > 1 and len(keys) == 1:
-        made.append(mean_ranks(found, keys.pop()))
-    if made:
-        made[-1].notes += campaign.problems()
-    return made
+    by_place: dict[str, list[Standing]] = {}
+    views = []
+    for place, (here, choice) in sorted(places.items()):
+        standing = standings(here, choice.select, choice.part, choice.key)
+        if standing and choice.key in metric_names([row for one in standing for row in one.rows]):
+            views.append(leaderboard_view(campaign, here, standing, choice))
+            by_place[f"{place[0]}, {place[2]}"] = standing
+    keys = {choice.key for _, choice in places.values()}
+    if len(views) > 1 and len(keys) == 1:
+        views.append(mean_ranks(by_place, keys.pop()))
+    if views:
+        views[-1].notes += campaign.problems()
+    return views
 
 
 def rows_on(campaign: Campaign, dataset: str | None) -> list[Row]:
@@ -81,10 +81,10 @@ def _of_place(
 
 def _refuse_unknown(rows: Sequence[Row], wanted: Wanted) -> None:
     """A metric that is asked for must have been measured, on some dataset at least."""
-    known = metric_names(rows)
+    names = metric_names(rows)
     for name in (*wanted.metrics, wanted.sort, wanted.select):
-        if known and name and name not in known:
-            raise unknown("metric in these results", name, known)
+        if names and name and name not in names:
+            raise unknown("metric in these results", name, names)
 
 
 def measured_part(campaign: Campaign) -> str:
@@ -93,7 +93,7 @@ def measured_part(campaign: Campaign) -> str:
     return "valid" if parts == {"valid"} else "test"
 
 
-def rank_view(
+def leaderboard_view(
     campaign: Campaign, rows: Sequence[Row], standing: Sequence[Standing], wanted: Wanted
 ) -> View:
     """The models of one dataset and split."""
@@ -162,8 +162,8 @@ def _about(one: Standing) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers else None
 
 
 def _whole(value: float | None) -> float | int | None:
@@ -201,17 +201,17 @@ def _missing(rows: Sequence[Row], standing: Sequence[Standing]) -> Iterator[str]
     yield from failure_notes([r for r in rows if r.status != "ok" and r.model not in there])
 
 
-def mean_ranks(found: dict[str, list[Standing]], metric: str) -> View:
+def mean_ranks(by_place: dict[str, list[Standing]], metric: str) -> View:
     """The rank of every model that was measured everywhere, and its mean."""
     ranks = {
         place: pd.Series({one.model: one.mean(metric) for one in standing})
-        for place, standing in found.items()
+        for place, standing in by_place.items()
     }
     frame = pd.DataFrame(ranks).dropna().rank(ascending=False, method="average")
     frame.insert(0, "mean rank", frame.mean(axis=1))
     frame = frame.sort_values("mean rank", kind="stable").rename_axis("model").reset_index()
-    left_out = len({one.model for s in found.values() for one in s}) - len(frame)
-    view = View(f"Mean rank by {metric} over {len(found)} tables", frame, mark="")
+    left_out = len({one.model for s in by_place.values() for one in s}) - len(frame)
+    view = View(f"Mean rank by {metric} over {len(by_place)} tables", frame, mark="")
     if left_out:
         view.notes.append(f"{left_out} models were not measured everywhere and are left out")
     return view

@@ -18,7 +18,7 @@ from rich.console import Console
 from recbench.campaign.folder import Campaign
 from recbench.errors import UsageError
 from recbench.report.formats import text
-from recbench.report.ranking import Wanted, rank_views
+from recbench.report.leaderboard import Wanted, leaderboard_views
 from recbench.report.standings import standings
 from recbench.report.tables import View, rich_view, shortened, written
 from toys import ROW, trial
@@ -54,7 +54,7 @@ def add(campaign: Campaign, model: str, level: float, seeds: int = 1, **known: o
 
 
 def ranked(campaign: Campaign, **wanted: object) -> View:
-    (view,) = rank_views(campaign, Wanted("ndcg@20", **wanted))
+    (view,) = leaderboard_views(campaign, Wanted("ndcg@20", **wanted))
     return view
 
 
@@ -127,11 +127,11 @@ def test_several_datasets_have_a_table_each_and_mean_ranks(campaign):
         row = replace(ROW, trial=f"b{model}", dataset="other", model=model, text=model)
         for part in ("valid", "test"):
             campaign.record(replace(row, part=part, metrics={"ndcg@20": value}))
-    *tables, ranks = rank_views(campaign, Wanted("ndcg@20"))
+    *tables, ranks = leaderboard_views(campaign, Wanted("ndcg@20"))
     assert [table.frame.loc[0, "model"] for table in tables] == ["ease", "als"]
     assert list(ranks.frame["mean rank"]) == [1.5, 1.5]
     assert "2 models were not measured everywhere" in ranks.notes[0]
-    (one,) = rank_views(campaign, Wanted("ndcg@20", dataset="other"))
+    (one,) = leaderboard_views(campaign, Wanted("ndcg@20", dataset="other"))
     assert "other" in one.title
 
 
@@ -242,4 +242,4 @@ def test_facts_that_are_whole_numbers_stay_so(campaign):
 def test_a_dataset_or_a_metric_that_is_not_there_is_named(campaign):
     for wanted in ({"dataset": "nope"}, {"select": "recall@3"}):
         with pytest.raises(UsageError, match=r"nope|recall@3"):
-            rank_views(campaign, Wanted(**({"select": "ndcg@20"} | wanted)))
+            leaderboard_views(campaign, Wanted(**({"select": "ndcg@20"} | wanted)))
