@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar, cast
 
+from recbench.brackets import split_commas, taken_apart
 from recbench.errors import UsageError, unknown
 
 T = TypeVar("T")
@@ -293,12 +294,9 @@ def make(cls: type[T], given: Mapping[str, object]) -> T:
 
 
 def chosen(text: str, of: Names) -> tuple[type[Any], dict[str, str]]:
-    """Split `name[key=value,…]` into the class called name and its settings."""
-    name, bracket, rest = text.strip().partition("[")
-    if not name.strip() or "]" in name or (bracket and not rest.endswith("]")):
-        raise UsageError(f"'{text}' is not NAME or NAME[key=value,...]")
-    settings = [pair for pair in split_commas(rest[:-1]) if pair]
-    return of.get(name.strip()), dict(pair_of(pair, "setting") for pair in settings)
+    """The class that `name[key=value,…]` names, and its settings."""
+    name, settings = taken_apart(text)
+    return of.get(name), settings
 
 
 def completions(text: str, of: Names) -> list[str]:
@@ -319,26 +317,6 @@ def completions(text: str, of: Names) -> list[str]:
     values = [*spec.choices, *map(format_value, spec.grid)]
     more = completions(value, spec.of) if spec.of else [v for v in values if v.startswith(value)]
     return [f"{start}{key}={word}" for word in more]
-
-
-def split_commas(text: str) -> list[str]:
-    """What stands between commas, empty or not; brackets keep theirs."""
-    words, depth = [""], 0
-    for letter in text:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and depth == 0:
-            words.append("")
-        else:
-            words[-1] += letter
-    return [word.strip() for word in words]
-
-
-def pair_of(text: str, kind: str) -> tuple[str, str]:
-    """Split `key=value`, refusing anything with an empty side."""
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not (key and equals and value):
-        raise UsageError(f"{kind} '{text}' is not KEY=VALUE")
-    return key, value
 
 
 def plain(value: Any) -> Value:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-GROUND = ("errors", "params", "registry", "files", "environment")
+GROUND = ("errors", "brackets", "params", "registry", "files", "environment")
 """Modules that every room may import."""
 
 ROOMS = (

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from recbench.brackets import split_commas
 from recbench.errors import UsageError
 
 PATH = click.Path(path_type=Path)
@@ -168,17 +169,6 @@ def whole_numbers(text: str, option: str) -> list[int]:
     return list(dict.fromkeys(map(int, words)))
 
 
-def split_commas(values: tuple[str, ...]) -> list[str]:
+def words_of(values: tuple[str, ...]) -> list[str]:
     """Options may be repeated or separated by commas; brackets keep their commas."""
-    words: list[str] = []
-    for value in values:
-        depth, word = 0, ""
-        for letter in value:
-            depth += (letter == "[") - (letter == "]")
-            if letter == "," and depth == 0:
-                words.append(word)
-                word = ""
-            else:
-                word += letter
-        words.append(word)
-    return [word.strip() for word in words if word.strip()]
+    return [word for value in values for word in split_commas(value) if word]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recbench.cli.common import Bars, byte_bars, plugin_option, say, split_commas, whole_numbers
+from recbench.cli.common import Bars, byte_bars, plugin_option, say, whole_numbers, words_of
 from recbench.cli.dry_run import explain
 from recbench.cli.output import show_views
 from recbench.cli.run_options import as_config, run_options
@@ -68,7 +68,7 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
     return Request(
         data=_data(options), models=options["model"], sets=options["sets"], grids=options["grid"],
         search=options["search"], trials=options["trials"], search_seed=options["search_seed"],
-        split=options["split"], metrics=split_commas(options["metric"]), select=options["select"],
+        split=options["split"], metrics=words_of(options["metric"]), select=options["select"],
         seeds=whole_numbers(options["seed"], "--seed"), dtype=options["dtype"],
         parts=REVEALED if options["reveal_test"] else CHOSEN, output=options["output"],
         jobs=options["jobs"], executor=options["executor"], scheduler=options["scheduler"],

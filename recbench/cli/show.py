@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from recbench.cli.common import complete, split_commas
+from recbench.cli.common import complete, words_of
 from recbench.cli.output import format_options, show_views
 from recbench.errors import DataError, unknown
 
@@ -72,7 +72,7 @@ def command(
         return
     wanted = Wanted(
         chosen, part or measured_part(campaign), sort=parse_metric(sort).text if sort else "",
-        top=top, metrics=[parse_metric(text).text for text in split_commas(metric)],
+        top=top, metrics=[parse_metric(text).text for text in words_of(metric)],
         dataset=dataset,
     )  # fmt: skip
     tables = leaderboard_views(campaign, wanted)

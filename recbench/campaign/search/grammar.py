@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
+from recbench.brackets import pair_of, split_commas
 from recbench.campaign.search.space import MOST, Choice, Dimension, Space, Span, published, tidy
 from recbench.errors import UsageError, unknown
-from recbench.params import Param, Value, make, pair_of, params_within, split_commas
+from recbench.params import Param, Value, make, params_within
 from recbench.registry import MODELS, SPLITS, build, parse_described
 from recbench.splits.base import SplitRule
 

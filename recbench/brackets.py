@@ -1,0 +1,32 @@
+"""The text of described things: `name[key=value,…]`, where a value may have brackets of its own."""
+
+from recbench.errors import UsageError
+
+
+def taken_apart(text: str) -> tuple[str, dict[str, str]]:
+    """Split `name[key=value,…]` into the name and the settings."""
+    name, bracket, rest = text.strip().partition("[")
+    if not name.strip() or "]" in name or (bracket and not rest.endswith("]")):
+        raise UsageError(f"'{text}' is not NAME or NAME[key=value,...]")
+    settings = [pair for pair in split_commas(rest[:-1]) if pair]
+    return name.strip(), dict(pair_of(pair, "setting") for pair in settings)
+
+
+def split_commas(text: str) -> list[str]:
+    """What stands between commas, empty or not; brackets keep theirs."""
+    words, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            words.append("")
+        else:
+            words[-1] += letter
+    return [word.strip() for word in words]
+
+
+def pair_of(text: str, kind: str) -> tuple[str, str]:
+    """Split `key=value`, refusing anything with an empty side."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals and value):
+        raise UsageError(f"{kind} '{text}' is not KEY=VALUE")
+    return key, value
