@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 GROUND = ("errors", "brackets", "params", "registry", "files", "environment")
@@ -40,6 +41,12 @@ def modules(package: Path) -> dict[str, Path]:
     return found
 
 
+@cache
+def imports(code: str) -> list[ast.Import | ast.ImportFrom]:
+    """The import statements of a file, at any depth; copies of a file are read once."""
+    return [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Import | ast.ImportFrom)]
+
+
 def imported(path: Path, known: Iterable[str]) -> Iterator[str]:
     """What a file imports of the package, at any depth of its code, by dotted name below it.
 
@@ -47,7 +54,7 @@ def imported(path: Path, known: Iterable[str]) -> Iterator[str]:
     the module x, where x is one, and importing a module runs the packages that it is in.
     """
     names = set(known)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in imports(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.ImportFrom):
             if node.level:
                 raise AssertionError(f"{path} imports relatively; write the whole name")
@@ -66,7 +73,7 @@ def imported(path: Path, known: Iterable[str]) -> Iterator[str]:
 def outside(path: Path) -> set[str]:
     """The modules of other packages that a file imports, by their whole names."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in imports(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.ImportFrom):
             found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):

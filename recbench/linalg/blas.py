@@ -144,13 +144,14 @@ def workers() -> Iterator[Executor]:
         return
     controller = _loaded()
     threads = max((library.num_threads for library in controller.lib_controllers), default=1)
-    _mine.pool = ThreadPoolExecutor(min(threads, os.cpu_count() or 1))
+    threads = min(threads, os.cpu_count() or 1)
+    _mine.pool, _mine.alone = ThreadPoolExecutor(threads), threads == 1
     try:
         with controller.limit(limits=1):
             yield _mine.pool
     finally:
         pool = _mine.pool
-        del _mine.pool
+        del _mine.pool, _mine.alone
         pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, only what already runs
 
 
@@ -170,6 +171,10 @@ def run_all(
     pool: Executor, task: Callable[..., None], items: Iterable[tuple[Any, ...]]
 ) -> Iterator[None]:
     """Run a task on every item, in any order; yield as each one ends."""
+    if getattr(_mine, "alone", False):  # handing over small pieces would cost more than doing them
+        for item in items:
+            yield task(*item)
+        return
     futures = [pool.submit(task, *item) for item in items]
     try:
         for future in as_completed(futures):
