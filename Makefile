@@ -14,8 +14,8 @@ $(BIN)/ruff: pyproject.toml
 
 install: $(BIN)/ruff  ## make .venv with everything a developer needs
 
-test: install  ## run every test
-	$(BIN)/python -m pytest -q
+test: install  ## run every test, also those marked as slow
+	$(BIN)/python -m pytest -q -m 'slow or not slow'
 
 lint: install  ## check format, style and types
 	$(BIN)/ruff format --check .

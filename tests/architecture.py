@@ -146,6 +146,22 @@ def cycles(arrows: Graph) -> list[list[str]]:
     return found
 
 
+def levels(package: Path) -> dict[str, int]:
+    """By class: how many classes of the package are on the way up from it, itself included."""
+    bases: dict[str, list[str]] = {}
+    for path in modules(package).values():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                above = [b.value if isinstance(b, ast.Subscript) else b for b in node.bases]
+                names = [b.id if isinstance(b, ast.Name) else getattr(b, "attr", "") for b in above]
+                bases.setdefault(node.name, []).extend(n for n in names if n != node.name)
+
+    def level(name: str) -> int:
+        return 1 + max((level(base) for base in bases[name] if base in bases), default=0)
+
+    return {name: level(name) for name in bases}
+
+
 def speakers(package: Path) -> set[str]:
     """The modules that import something that opens sockets."""
     return {name for name, path in modules(package).items() if outside(path) & set(NETWORK)}

@@ -49,6 +49,7 @@ def test_traces_and_revealed_tests_are_kept(folder):
     assert campaign.manifest()["runs"][0]["command"] == ["recbench.api.run", "ials"]
 
 
+@pytest.mark.slow
 def test_other_processes_know_the_plugins(folder):
     (folder / "rarity.py").write_text(toys.MODEL)
     words = {"grid": {"power": [0.5, 1]}, "plugins": [folder / "rarity.py"], "jobs": 2}

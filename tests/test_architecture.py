@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import recbench
-from architecture import SOCKETS, cycles, forbidden, graph, modules, speakers
+from architecture import SOCKETS, cycles, forbidden, graph, levels, modules, speakers
 
 PACKAGE = Path(recbench.__file__).parent
 
@@ -26,6 +26,15 @@ def test_no_modules_import_each_other(arrows):
 
 def test_only_one_module_opens_a_socket():
     assert speakers(PACKAGE) <= SOCKETS
+
+
+def test_classes_are_at_most_three_levels_deep():
+    assert {name for name, depth in levels(PACKAGE).items() if depth > 3} == set()
+
+
+def test_a_fourth_level_is_noticed(tmp_path):
+    package = _with(tmp_path, "models/popularity.py", "class Often(Popularity): ...")
+    assert {name for name, depth in levels(package).items() if depth > 3} == {"Often"}
 
 
 def test_few_modules_stand_at_the_top():

@@ -142,7 +142,7 @@ def workers() -> Iterator[Executor]:
     if hasattr(_mine, "pool"):
         yield _mine.pool
         return
-    controller = _loaded()
+    controller = loaded()
     threads = max((library.num_threads for library in controller.lib_controllers), default=1)
     threads = min(threads, os.cpu_count() or 1)
     _mine.pool, _mine.alone = ThreadPoolExecutor(threads), threads == 1
@@ -160,7 +160,7 @@ _mine = threading.local()
 
 
 @cache
-def _loaded() -> Any:
+def loaded() -> Any:
     """NumPy's and SciPy's BLAS, which came with this module."""
     from threadpoolctl import ThreadpoolController  # looks through every loaded library: once
 
@@ -173,7 +173,8 @@ def run_all(
     """Run a task on every item, in any order; yield as each one ends."""
     if getattr(_mine, "alone", False):  # handing over small pieces would cost more than doing them
         for item in items:
-            yield task(*item)
+            task(*item)
+            yield
         return
     futures = [pool.submit(task, *item) for item in items]
     try:

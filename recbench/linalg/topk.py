@@ -95,9 +95,9 @@ class DensePanels:
 @contextmanager
 def kernel_threads(count: int) -> Iterator[None]:
     """Rank with this many threads: the search uses as many as BLAS may."""
-    from threadpoolctl import threadpool_limits  # looks through every loaded library
+    from recbench.linalg import blas  # brings scipy.linalg
 
-    with threadpool_limits(limits=count, user_api="blas"):
+    with blas.loaded().limit(limits=count):
         yield
 
 

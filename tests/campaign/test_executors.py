@@ -62,6 +62,7 @@ def test_processes_give_the_table_that_one_process_gives(tmp_path):
     assert table(tmp_path / "one") == table(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_takes_no_other_trial_with_it(tmp_path):
     path = tmp_path / "deadly.py"
     path.write_text(DEADLY)
@@ -75,6 +76,7 @@ def test_a_process_that_dies_takes_no_other_trial_with_it(tmp_path):
     assert {rows[text].status for text in ("deadly[x=0]", "deadly[x=4]", lae.Ease().text)} == {"ok"}
 
 
+@pytest.mark.slow
 def test_processes_tell_how_far_they_are_and_each_has_a_device(tmp_path):
     path = tmp_path / "placed.py"
     path.write_text(PLACED)

@@ -212,7 +212,10 @@ print(status("VmHWM") - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel how much memory was held")
-@pytest.mark.parametrize(("n", "k", "in_full"), [(1500, 1200, True), (6000, 300, False)])
+@pytest.mark.parametrize(
+    ("n", "k", "in_full"),
+    [(1500, 1200, True), pytest.param(6000, 300, False, marks=pytest.mark.slow)],
+)
 def test_the_memory_that_is_announced_covers_what_is_used(n, k, in_full):
     assert eigen.in_full(n, k) == in_full
     words = [sys.executable, "-c", PEAK, str(n), str(k)]

@@ -213,6 +213,7 @@ class Mortal(Model):
 """
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_in_round_180_of_200_costs_a_round_and_no_byte(folder: Path):
     (folder / "mortal.py").write_text(MORTAL)
     words = [

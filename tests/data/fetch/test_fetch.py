@@ -612,6 +612,7 @@ def test_two_processes_fetch_a_file_once(server, tmp_path):
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digest", [SHA256, ""])
 def test_killed_at_any_moment_a_rerun_ends_in_the_right_file(server, tmp_path, digest):
     url = server.serve("/f", Answer(CONTENT, headers=VERSION, pause=0.004))

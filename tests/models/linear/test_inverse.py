@@ -85,6 +85,7 @@ def killed(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_in_the_middle_it_goes_on_to_the_same_numbers(killed, tmp_path, monkeypatch, step):
     monkeypatch.setitem(inverse.__kwdefaults__, "side", 16)
