@@ -239,9 +239,12 @@ class Runner:
 
     def _job(self, task: Task) -> Job:
         """What a worker must know of a task."""
-        rows, rounds = self.rows(), dict[str, int]()
-        if task.part == "test":
-            rounds = {row.text: row.rounds for row in rows if row.part == "valid" and row.rounds}
+        rows, mine = self.rows(), {trial.id for trial in task.trials}
+        rounds = {
+            row.text: row.rounds
+            for row in rows
+            if task.part == "test" and row.part == "valid" and row.trial in mine and row.rounds
+        }
         return Job(
             task.trials, task.part, leaders(rows, self.plan.select), rounds, self._saved(task)
         )

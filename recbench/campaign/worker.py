@@ -105,15 +105,24 @@ class Worker:
         matrix for both.
         """
         restart_peak()
+        refusals = {t.id: refusal for t in job.trials if (refusal := self._unserved(t))}
+        outcomes = [
+            self._lost(trial, job.part, refusals[trial.id])
+            for trial in job.trials
+            if trial.id in refusals
+        ]
+        job = replace(job, trials=[trial for trial in job.trials if trial.id not in refusals])
+        if not job.trials:
+            return outcomes
         with compute_threads(self.context.threads):
             try:
-                return list(self._work(job))
+                return outcomes + list(self._work(job))
             except DataError:
                 raise  # the data failed, not the model
             except Exception as error:
                 if self.debug:
                     raise
-                return [self._lost(trial, job.part, error) for trial in job.trials]
+                return outcomes + [self._lost(trial, job.part, error) for trial in job.trials]
 
     def _work(self, job: Job) -> Iterator[Outcome]:
         part, fitted = job.part, list[Fitted]()
@@ -148,25 +157,16 @@ class Worker:
 
     def _fits(self, job: Job) -> Iterator["Fitted | tuple[Trial, RecbenchError]"]:
         """Every trial fitted, or why it was not."""
-        able = list[Trial]()
-        for trial in job.trials:
-            refusal = self._unserved(trial)
-            if refusal is None:
-                able.append(trial)
-            else:
-                yield trial, refusal
-        if not able:
-            return
         judge, start = self._judge(job.part), time.perf_counter()
-        context = self._context(job, judge)
+        context, models = self._context(job, judge), [trial.model for trial in job.trials]
         train, _ = self.split.stage(job.part)
-        fits: Sequence[Fit] = able[0].model.family.fit([t.model for t in able], train, context)
+        fits: Sequence[Fit] = models[0].family.fit(models, train, context)
         validating = judge.seconds if judge else 0.0
         earlier = context.checkpoint.earlier if context.checkpoint else 0.0
         seconds = time.perf_counter() - start - validating + earlier
-        for trial, fit in zip(able, fits, strict=True):
+        for trial, fit in zip(job.trials, fits, strict=True):
             if isinstance(fit, Scorer):
-                yield Fitted(trial, fit, seconds / len(able), validating / len(able))
+                yield Fitted(trial, fit, seconds / len(models), validating / len(models))
             else:
                 yield trial, fit
 

@@ -143,7 +143,7 @@ class _Course:
 
     def _last(self) -> Scorer:
         """What there is at the end, or was when validation liked it best."""
-        if not self.choosing:
+        if not self.best.kept:  # it had no say, or none was due
             return replace(self.fit.hand_out(), trace=self.trace, rounds=self.number)
         self.fit.restore(self.best.kept)
         return replace(self.fit.hand_out(), trace=self.trace, rounds=self.best.round)

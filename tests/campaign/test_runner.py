@@ -8,6 +8,7 @@ import pytest
 import toys
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
+from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.worker import Worker
 from recbench.data.interactions import PARTS
@@ -276,13 +277,10 @@ def test_a_split_that_returns_validation_to_training_refits(tmp_path, refit):
 
 
 def test_a_refit_makes_the_rounds_that_validation_chose(tmp_path):
-    asked = []
-
-    def rounds(**settings) -> dict[str, int]:
+    def rounds(**settings) -> dict[str, Row]:
         model = als.Ials.of(factors=8, l2=1e-4, iterations=40, tol=0.0, **settings)
-        made = Runner(Worker(Plan(models=[model], **given_parts())), Campaign(tmp_path))
-        made.worker.context.progress = lambda *note: asked.append(note)
-        return {row.part: row for row in made.run()}
+        rows = Runner(Worker(Plan(models=[model], **given_parts())), Campaign(tmp_path)).run()
+        return {row.part: row for row in rows}
 
     chosen = rounds(patience=2)
     assert 0 < chosen["valid"].rounds < 38
@@ -292,6 +290,17 @@ def test_a_refit_makes_the_rounds_that_validation_chose(tmp_path):
     assert chosen["test"].validation_seconds == 0.0  # it trains on what it would be asked of
     plain = rounds()
     assert (plain["valid"].rounds, plain["test"].rounds) == (40, 40)
+
+
+def test_every_seed_has_its_own_number_of_rounds(tmp_path):
+    model = als.Ials.of(factors=8, l2=1e-4, iterations=40, tol=0.0, patience=2)
+    plan = Plan(models=[model], seeds=range(6), **given_parts())
+    rows = Runner(Worker(plan), Campaign(tmp_path)).run()
+    chosen, tested = (
+        {row.seed: row.rounds for row in rows if row.part == part} for part in ("valid", "test")
+    )
+    assert len(set(chosen.values())) > 1
+    assert tested == chosen
 
 
 def test_a_model_without_strangers_is_refused_before_its_fit(tmp_path):

@@ -14,6 +14,28 @@ from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.factors import als
 from recbench.models.linear.admm import EdlaeAdmm
+from recbench.models.popularity import Constant
+from recbench.models.rounds import Rounds, Schedule, run
+from recbench.models.scorers import Scorer
+
+
+class Walk(Rounds):
+    """Goes nowhere."""
+
+    def advance(self, number):
+        return {}
+
+    def settled(self, trace):
+        return False
+
+    def look(self):
+        return Scorer(Constant(np.zeros(3)))
+
+    def state(self):
+        return {}
+
+    def restore(self, state):
+        raise AssertionError("there is nothing to come back to")
 
 
 class Killed(BaseException):
@@ -138,6 +160,15 @@ def test_rounds_that_validation_chose_are_made_where_it_cannot_be_asked():
     rows = np.arange(example().shape[0], dtype=np.int32)
     expected = alone.fit(example(), Context()).score(example(), rows)
     assert np.array_equal(scorer.score(example(), rows), expected)
+
+
+def test_a_validation_that_was_never_due_has_no_say():
+    def never(scorer):
+        raise AssertionError("asked")
+
+    late = Schedule(5, patience=1, every=10)
+    (scorer,) = run(Walk(), Context(validate=never), "late", "late", late, [5])
+    assert scorer.rounds == 5
 
 
 def test_streams_depend_on_seed_and_role_alone():
