@@ -7,7 +7,7 @@ trained on or not: by the same half sweep, to the same result.
 
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
@@ -289,13 +289,12 @@ class Als(Model):
 
 def _model_of(loss: Any) -> Any:
     """The model that `als` is with this loss, whose parameters and name become its own."""
-    body = {
-        **{name: vars(Als)[name] for name in ("family", "stochastic", "traced")},
-        "__annotations__": {"sweeps": Sweeps, "loss": loss},
-        "sweeps": inlined(Sweeps), "loss": inlined(loss), "cite": loss.cite,
-        "__doc__": loss.__doc__, "__module__": __name__, "__qualname__": loss.__name__,
-    }  # fmt: skip
-    return MODELS.register(loss.name)(dataclass(frozen=True)(type(loss.__name__, (Model,), body)))
+    namespace = {name: vars(Als)[name] for name in ("family", "stochastic", "traced")}
+    namespace |= {"cite": loss.cite, "__doc__": loss.__doc__, "__module__": __name__}
+    fields = [("sweeps", Sweeps, inlined(Sweeps)), ("loss", loss, inlined(loss))]
+    name, bases = loss.__name__, (Model,)
+    model = make_dataclass(name, fields, bases=bases, namespace=namespace, frozen=True)
+    return MODELS.register(loss.name)(model)
 
 
 Wrmf = _model_of(losses.Wrmf)
