@@ -247,19 +247,21 @@ class Described:
     @property
     def identity(self) -> str:
         """The text and the revision of the code behind it, that of what it holds included."""
-        raised = [f"{part.name}@{part.revision}" for part in self._parts() if part.revision > 1]
+        _, *inner = parts_of(self)
+        raised = [f"{part.name}@{part.revision}" for part in inner if part.revision > 1]
         return " ".join([f"{self.text}@{self.revision}", *raised])
-
-    def _parts(self) -> "Iterator[Described]":
-        """Everything it holds, directly or not."""
-        for field in dataclasses.fields(cast("Any", self)):
-            part = getattr(self, field.name)
-            if isinstance(part, Described):
-                yield part
-                yield from part._parts()
 
     def __str__(self) -> str:
         return self.text
+
+
+def parts_of(thing: Described) -> Iterator[Described]:
+    """A described thing, and everything it holds, directly or not."""
+    yield thing
+    for field in dataclasses.fields(cast("Any", thing)):
+        part = getattr(thing, field.name)
+        if isinstance(part, Described):
+            yield from parts_of(part)
 
 
 def make(cls: type[T], given: Mapping[str, object]) -> T:

@@ -32,6 +32,7 @@ from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.environment import code_digest, describe, peak_memory
 from recbench.errors import DataError, counted
 from recbench.models.checkpoint import Checkpoint
+from recbench.params import parts_of
 
 POLL_SECONDS = 0.5
 """Seconds between looks at how far work is, or whether another process has released it."""
@@ -241,7 +242,9 @@ class Runner:
         """What a worker must know of a task."""
         rows, rounds = self.rows(), dict[str, int]()
         if task.part == "test":
-            rounds = {row.text: row.rounds for row in rows if row.part == "valid" and row.rounds}
+            ids = {trial.id for trial in task.trials}  # other seeds have the same texts
+            chosen = [row for row in rows if row.part == "valid" and row.trial in ids]
+            rounds = {row.text: row.rounds for row in chosen if row.rounds}
         return Job(
             task.trials, task.part, leaders(rows, self.plan.select), rounds, self._saved(task)
         )
@@ -249,9 +252,13 @@ class Runner:
     def _saved(self, task: Task) -> Path:
         """Where fits of a task are saved: under a name that other trials or code do not have."""
         measured = [metric.text for metric in self.plan.metrics] if self.worker.trace else []
+        described = [self.plan.rule, *(trial.model for trial in task.trials)]
         digest = trial_id(
             *sorted(trial.id for trial in task.trials), task.part, self.plan.select, *measured,
-            code_digest(*(type(trial.model) for trial in task.trials)),
+            code_digest(
+                *(type(part) for thing in described for part in parts_of(thing)),
+                *(metric.function for metric in self.plan.metrics),
+            ),
         )  # fmt: skip
         folder = self.campaign.checkpoints.resolve()
         mine = folder / f"{task.step}-{task.part}-{digest}"
