@@ -198,12 +198,19 @@ def params_within(cls: type, given: Mapping[str, object] | None = None) -> Mappi
         specs[name] = spec
         if spec.of is not None:
             inner, known = chosen(str(settings.get(name, spec.default)), spec.of)
+            known = {**known, **_below(name, settings)}
             for below, nested in params_within(inner, known).items():
                 default = nested.convert(known.get(below, nested.default))
                 specs[f"{name}.{below}"] = replace(
                     nested, name=f"{name}.{below}", default=plain(default), within=()
                 )
     return specs
+
+
+def _below(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of what is held under this name, by the names that they have there."""
+    start = f"{name}."
+    return {key.removeprefix(start): v for key, v in settings.items() if key.startswith(start)}
 
 
 class Described:
