@@ -38,8 +38,8 @@ class Checkpoint:
     _next: dict[str, float] = field(default_factory=dict)
 
     def save(self, fit: str, name: str, state: State, notes: Mapping[str, Any]) -> None:
-        """Write arrays, and notes that JSON can hold."""
-        text = np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8)
+        """Write arrays, and notes: numbers, NumPy's too, in lists and mappings."""
+        text = np.frombuffer(json.dumps(notes, default=float).encode(), dtype=np.uint8)
         path = self._path(fit, name)
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)

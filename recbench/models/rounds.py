@@ -142,11 +142,12 @@ class _Course:
         return self._last()
 
     def _last(self) -> Scorer:
-        """What there is at the end, or was when validation liked it best."""
-        if not self.choosing:
-            return replace(self.fit.hand_out(), trace=self.trace, rounds=self.number)
-        self.fit.restore(self.best.kept)
-        return replace(self.fit.hand_out(), trace=self.trace, rounds=self.best.round)
+        """What there was when validation liked it best; at the end, if it was never asked."""
+        rounds = self.number
+        if self.best.kept:
+            self.fit.restore(self.best.kept)
+            rounds = self.best.round
+        return replace(self.fit.hand_out(), trace=self.trace, rounds=rounds)
 
     def handed_out(self, count: int) -> Scorer:
         """What there was after so many rounds."""

@@ -14,6 +14,9 @@ from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.factors import als
 from recbench.models.linear.admm import EdlaeAdmm
+from recbench.models.popularity import Constant
+from recbench.models.rounds import Rounds, Schedule, run
+from recbench.models.scorers import Scorer
 
 
 class Killed(BaseException):
@@ -138,6 +141,51 @@ def test_rounds_that_validation_chose_are_made_where_it_cannot_be_asked():
     rows = np.arange(example().shape[0], dtype=np.int32)
     expected = alone.fit(example(), Context()).score(example(), rows)
     assert np.array_equal(scorer.score(example(), rows), expected)
+
+
+class Steps(Rounds):
+    """Counts its rounds, in numbers of NumPy's."""
+
+    def __init__(self):
+        self.scores = np.zeros(3, dtype=np.float32)
+
+    def advance(self, number):
+        self.scores = self.scores + np.float32(0.1)
+        return {"objective": self.scores.sum()}
+
+    def settled(self, trace):
+        return False
+
+    def look(self):
+        return Scorer(Constant(self.scores))
+
+    def state(self):
+        return {"scores": self.scores}
+
+    def restore(self, state):
+        self.scores = state["scores"]
+
+
+def test_a_fit_that_validation_is_never_asked_of_is_what_it_ends_with():
+    context = Context(validate=lambda scorer: 1.0)
+    (scorer,) = run(Steps(), context, "", "", Schedule(4, patience=1, every=9), [4])
+    assert (scorer.rounds, len(scorer.trace)) == (4, 4)
+
+
+def test_numbers_of_a_trace_may_be_numpys(tmp_path, eager):
+    def made(killed_at):
+        def progress(what, done, total):
+            if done == killed_at:
+                raise Killed
+
+        context = Context(checkpoint=Checkpoint(tmp_path), progress=progress)
+        return run(Steps(), context, "", "", Schedule(4), [4])[0].trace
+
+    with pytest.raises(Killed):
+        made(3)
+    scores = np.cumsum(np.full(4, 0.1, dtype=np.float32), dtype=np.float32)
+    expected = [float(np.full(3, score).sum()) for score in scores]
+    assert [entry["objective"] for entry in made(None)] == expected
 
 
 def test_streams_depend_on_seed_and_role_alone():
