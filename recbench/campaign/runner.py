@@ -96,6 +96,7 @@ class Runner:
         try:
             self._validate(executor)
             self._test(executor)
+            self._forget_checkpoints()
             ended = "finished"
         finally:
             executor.close(wait=ended == "finished")
@@ -266,6 +267,17 @@ class Runner:
             if other != mine:  # of other code, or of trials that have been recorded since
                 Checkpoint(other).clear()
         return mine
+
+    def _forget_checkpoints(self) -> None:
+        """Remove what processes that were killed had saved of fits that are not needed any more."""
+        folders = list(self.campaign.checkpoints.glob("*"))
+        steps = {task.step for task in tasks_of(self.trials, "")} if folders else set()
+        for folder in folders:
+            step = folder.name.partition("-")[0]
+            claim = self.campaign.claim(step) if step in steps else None
+            if claim is not None:  # else another process is at it
+                Checkpoint(folder).clear()
+                claim.release()
 
     def _collect(self, running: dict[Pending, Task], tasks: list[Task], executor: Executor) -> None:
         """Record what has been finished; work whose process died is started again."""

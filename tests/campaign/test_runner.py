@@ -8,7 +8,7 @@ import pytest
 import toys
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
-from recbench.campaign.runner import Runner
+from recbench.campaign.runner import Runner, tasks_of
 from recbench.campaign.worker import Worker
 from recbench.data.interactions import PARTS
 from recbench.errors import UsageError
@@ -346,6 +346,23 @@ def test_a_checkpoint_is_not_used_by_a_loss_that_was_edited(tmp_path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         made().run()
     assert sweeps == ([0, 1, 2, 3, 4] if edited else [4])
+
+
+def test_a_finished_run_leaves_no_checkpoint_that_is_not_another_processes(tmp_path):
+    made = runner(tmp_path, GRID[0], lae.Edlae())
+    mine, other = (task.step for task in tasks_of(made.trials, "test"))
+    for step in (mine, other, "0f"):
+        (made.campaign.checkpoints / f"{step}-test-killed" / "fit").mkdir(parents=True)
+    made.run()
+    left = {path.name for path in made.campaign.checkpoints.iterdir()}
+    assert left == {"0f-test-killed"}
+    claim = made.campaign.claim(other)
+    for step in (mine, other):
+        (made.campaign.checkpoints / f"{step}-test-killed").mkdir()
+    runner(tmp_path, GRID[0], lae.Edlae()).run()
+    claim.release()
+    left = {path.name for path in made.campaign.checkpoints.iterdir()}
+    assert left == {"0f-test-killed", f"{other}-test-killed"}
 
 
 def test_a_model_without_strangers_is_refused_before_its_fit(tmp_path):
