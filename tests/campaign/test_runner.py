@@ -295,6 +295,13 @@ def test_a_refit_makes_the_rounds_that_validation_chose(tmp_path):
     assert (plain["valid"].rounds, plain["test"].rounds) == (40, 40)
 
 
+def test_a_refit_may_be_of_the_very_beginning(tmp_path):
+    model = als.Ials.of(factors=1, alpha0=100.0, l2=1e9, iterations=9, tol=0.0, patience=1)
+    rows = Runner(Worker(Plan(models=[model], **given_parts())), Campaign(tmp_path)).run()
+    assert [row.rounds for row in rows] == [0, 0]
+    assert [row.facts["sweeps"] for row in rows] == [0, 0]
+
+
 def test_every_seed_is_refitted_for_the_rounds_of_its_own(tmp_path):
     model = als.Ials.of(factors=8, l2=1e-4, iterations=40, tol=0.0, patience=2)
     plan = Plan(models=[model], seeds=(0, 1, 2), **given_parts())
