@@ -23,7 +23,7 @@ State = Mapping[str, npt.NDArray[Any]]
 NOTES = "notes"
 """The array that holds the notes, as JSON in bytes."""
 FIRST = 2.0
-"""Seconds of fitting before anything is saved: shorter fits are done again."""
+"""Seconds before anything is saved: shorter fits are done again."""
 SHARE = 0.1
 """The share of a fit's time that saving may take."""
 

@@ -134,11 +134,13 @@ class _Course:
     def go(self, counts: Collection[int]) -> Scorer:
         """Make all rounds, and keep on the way what there is after these."""
         self._resume()
+        begun = time.perf_counter()  # what validation takes is lost with a kill, too
         while not self._round():
             if self.number in counts:
                 self.handed[self.number] = self.fit.keep()
             if self.ctx.checkpoint is not None:
-                self.ctx.checkpoint.save_in_time(self.key, NOW, self.seconds, self._everything)
+                seconds = time.perf_counter() - begun
+                self.ctx.checkpoint.save_in_time(self.key, NOW, seconds, self._everything)
         return self._last()
 
     def _last(self) -> Scorer:

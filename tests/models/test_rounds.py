@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,25 @@ def test_numbers_of_a_trace_may_be_numpys(tmp_path, eager):
     scores = np.cumsum(np.full(4, 0.1, dtype=np.float32), dtype=np.float32)
     expected = [float(np.full(3, score).sum()) for score in scores]
     assert [entry["objective"] for entry in made(None)] == expected
+
+
+def test_what_validation_takes_is_saved_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "FIRST", 0.05)
+    asked = []
+
+    def validate(scorer):
+        time.sleep(0.05)
+        asked.append(scorer.rounds)
+        if asked == [1, 2, 3]:
+            raise Killed
+        return 1.0
+
+    context = Context(checkpoint=Checkpoint(tmp_path), validate=validate)
+    schedule = Schedule(5, patience=9)
+    with pytest.raises(Killed):
+        run(Steps(), context, "", "", schedule, [5])
+    run(Steps(), context, "", "", schedule, [5])
+    assert asked[3] > 1
 
 
 def test_streams_depend_on_seed_and_role_alone():
