@@ -62,10 +62,13 @@ def source() -> dict[str, Any]:
     }
 
 
-def code_digest(*classes: type) -> str:
-    """Name the content of recbench's code, and of the files that these classes stand in."""
+def code_digest(*things: Any) -> str:
+    """Name the content of recbench's code, and of the files that these classes and functions, and
+    what the classes inherit from, stand in.
+    """
     package = Path(recbench.__file__).parent
-    files = {Path(sys.modules[kind.__module__].__file__ or "") for kind in classes}
+    names = {base.__module__ for thing in things for base in getattr(thing, "__mro__", (thing,))}
+    files = {Path(getattr(sys.modules.get(name), "__file__", None) or "") for name in names}
     digest = hashlib.sha256(_package_digest().encode())
     for path in sorted(path for path in files if package not in path.parents and path.is_file()):
         digest.update(path.read_bytes())

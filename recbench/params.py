@@ -198,12 +198,19 @@ def params_within(cls: type, given: Mapping[str, object] | None = None) -> Mappi
         specs[name] = spec
         if spec.of is not None:
             inner, known = chosen(str(settings.get(name, spec.default)), spec.of)
+            known = {**known, **_below(name, settings)}
             for below, nested in params_within(inner, known).items():
                 default = nested.convert(known.get(below, nested.default))
                 specs[f"{name}.{below}"] = replace(
                     nested, name=f"{name}.{below}", default=plain(default), within=()
                 )
     return specs
+
+
+def _below(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of what is held under this name, by the names that they have there."""
+    start = f"{name}."
+    return {key.removeprefix(start): v for key, v in settings.items() if key.startswith(start)}
 
 
 class Described:
@@ -247,19 +254,21 @@ class Described:
     @property
     def identity(self) -> str:
         """The text and the revision of the code behind it, that of what it holds included."""
-        raised = [f"{part.name}@{part.revision}" for part in self._parts() if part.revision > 1]
+        _, *inner = parts_of(self)
+        raised = [f"{part.name}@{part.revision}" for part in inner if part.revision > 1]
         return " ".join([f"{self.text}@{self.revision}", *raised])
-
-    def _parts(self) -> "Iterator[Described]":
-        """Everything it holds, directly or not."""
-        for field in dataclasses.fields(cast("Any", self)):
-            part = getattr(self, field.name)
-            if isinstance(part, Described):
-                yield part
-                yield from part._parts()
 
     def __str__(self) -> str:
         return self.text
+
+
+def parts_of(thing: Described) -> Iterator[Described]:
+    """A described thing, and everything it holds, directly or not."""
+    yield thing
+    for field in dataclasses.fields(cast("Any", thing)):
+        part = getattr(thing, field.name)
+        if isinstance(part, Described):
+            yield from parts_of(part)
 
 
 def make(cls: type[T], given: Mapping[str, object]) -> T:

@@ -4,7 +4,7 @@ import pytest
 
 from recbench.campaign.plan import trial_id
 from recbench.errors import UsageError
-from recbench.params import Described, format_value, make, param, params_of
+from recbench.params import Described, format_value, held, make, param, params_of, params_within
 from recbench.registry import Registry, load_plugin
 
 
@@ -70,6 +70,32 @@ def test_params_are_described():
 )  # fmt: skip
 def test_equal_values_have_equal_text(value, text):
     assert format_value(value) == text
+
+
+def test_settings_say_what_is_held_at_every_depth():
+    things: Registry = Registry("thing")
+
+    @things.register("leaf")
+    @dataclass(frozen=True)
+    class Leaf(Described):
+        a: float = param(1.0, help="of a leaf")
+
+    @things.register("twig")
+    @dataclass(frozen=True)
+    class Twig(Described):
+        end: Described = held(things, "leaf", help="what hangs there")
+
+    @dataclass(frozen=True)
+    class Tree(Described):
+        name = "tree"
+        branch: Described = held(things, "leaf", help="what grows")
+
+    assert list(params_within(Tree)) == ["branch", "branch.a"]
+    settings = {"branch": "twig", "branch.end": "twig"}
+    names = ["branch", "branch.end", "branch.end.end", "branch.end.end.a"]
+    assert list(params_within(Tree, settings)) == names
+    tree = Tree.of(**settings, **{"branch.end.end.a": 2})
+    assert tree.text == "tree[branch=twig[end=twig[end=leaf[a=2]]]]"
 
 
 def test_trial_ids_depend_on_every_part():

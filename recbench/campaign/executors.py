@@ -4,16 +4,19 @@ All three take a group and give back a `concurrent.futures.Future` of its outcom
 runner writes results, so it does not matter where the numbers come from.
 """
 
+import os
 import pickle
 import queue
+import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -109,8 +112,18 @@ def settle_in(worker: Worker, slot: int, progress: Note) -> None:
 
 
 def _start(parcel: Parcel, folder: Path) -> None:
+    threading.Thread(target=_follow, args=[folder.parent], daemon=True).start()
     slot = Slot.take(folder)
     settle_in(parcel.open(), slot.number, slot)
+
+
+def _follow(folder: Path) -> None:
+    """End when the process that started this one is killed: nobody waits for its work any more."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
 
 
 @dataclass

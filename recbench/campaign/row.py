@@ -30,7 +30,7 @@ class Row:
     """What the fit found out, such as the rank that a penalty left."""
     users: int = 0
     rounds: int = 0
-    """After how many rounds the model was handed out; 0: it was not fitted in rounds."""
+    """After how many rounds the model was handed out; 0 also where it was not fitted in rounds."""
     fit_seconds: float = 0.0
     validation_seconds: float = 0.0
     """What was measured on the way, by request of the fit; not among the seconds of the fit."""

@@ -32,6 +32,7 @@ from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.environment import code_digest, describe, peak_memory
 from recbench.errors import DataError, counted
 from recbench.models.checkpoint import Checkpoint
+from recbench.params import parts_of
 
 POLL_SECONDS = 0.5
 """Seconds between looks at how far work is, or whether another process has released it."""
@@ -95,6 +96,7 @@ class Runner:
         try:
             self._validate(executor)
             self._test(executor)
+            self._forget_checkpoints()
             ended = "finished"
         finally:
             executor.close(wait=ended == "finished")
@@ -239,12 +241,11 @@ class Runner:
 
     def _job(self, task: Task) -> Job:
         """What a worker must know of a task."""
-        rows, mine = self.rows(), {trial.id for trial in task.trials}
-        rounds = {
-            row.text: row.rounds
-            for row in rows
-            if task.part == "test" and row.part == "valid" and row.trial in mine and row.rounds
-        }
+        rows, rounds = self.rows(), dict[str, int]()
+        if task.part == "test":
+            ids = {trial.id for trial in task.trials}  # other seeds have the same texts
+            chosen = [row for row in rows if row.part == "valid" and row.trial in ids]
+            rounds = {row.text: row.rounds for row in chosen if row.schema > 1}  # else not known
         return Job(
             task.trials, task.part, leaders(rows, self.plan.select), rounds, self._saved(task)
         )
@@ -252,9 +253,13 @@ class Runner:
     def _saved(self, task: Task) -> Path:
         """Where fits of a task are saved: under a name that other trials or code do not have."""
         measured = [metric.text for metric in self.plan.metrics] if self.worker.trace else []
+        described = [self.plan.rule, *(trial.model for trial in task.trials)]
         digest = trial_id(
             *sorted(trial.id for trial in task.trials), task.part, self.plan.select, *measured,
-            code_digest(*(type(trial.model) for trial in task.trials)),
+            code_digest(
+                *(type(part) for thing in described for part in parts_of(thing)),
+                *(metric.function for metric in self.plan.metrics),
+            ),
         )  # fmt: skip
         folder = self.campaign.checkpoints.resolve()
         mine = folder / f"{task.step}-{task.part}-{digest}"
@@ -262,6 +267,17 @@ class Runner:
             if other != mine:  # of other code, or of trials that have been recorded since
                 Checkpoint(other).clear()
         return mine
+
+    def _forget_checkpoints(self) -> None:
+        """Remove what processes that were killed had saved of fits that are not needed any more."""
+        folders = list(self.campaign.checkpoints.glob("*"))
+        steps = {task.step for task in tasks_of(self.trials, "")} if folders else set()
+        for folder in folders:
+            step = folder.name.partition("-")[0]
+            claim = self.campaign.claim(step) if step in steps else None
+            if claim is not None:  # else another process is at it
+                Checkpoint(folder).clear()
+                claim.release()
 
     def _collect(self, running: dict[Pending, Task], tasks: list[Task], executor: Executor) -> None:
         """Record what has been finished; work whose process died is started again."""

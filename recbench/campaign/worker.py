@@ -94,7 +94,9 @@ class Worker:
         split = rule.apply(self.plan.dataset)
         if rule.refits != (split.full is not None):
             raise UsageError(
-                f"split '{rule.name}' must give `full` if it says that it refits, and only then"
+                f"split '{rule.name}' says refits={rule.refits} and gives "
+                f"{'no `full`' if split.full is None else '`full`'}; a rule that refits must give "
+                "what it fits on before the test as `full`, any other full=None"
             )
         return split
 

@@ -69,7 +69,7 @@ plugin_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=load_plugins,
-    help="A Python file that registers models, metrics, splits or readers.",
+    help="A Python file that registers models, losses, metrics, splits or readers.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -23,7 +23,7 @@ State = Mapping[str, npt.NDArray[Any]]
 NOTES = "notes"
 """The array that holds the notes, as JSON in bytes."""
 FIRST = 2.0
-"""Seconds of fitting before anything is saved: shorter fits are done again."""
+"""Seconds before anything is saved: shorter fits are done again."""
 SHARE = 0.1
 """The share of a fit's time that saving may take."""
 
@@ -38,8 +38,8 @@ class Checkpoint:
     _next: dict[str, float] = field(default_factory=dict)
 
     def save(self, fit: str, name: str, state: State, notes: Mapping[str, Any]) -> None:
-        """Write arrays, and notes that JSON can hold."""
-        text = np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8)
+        """Write arrays, and notes: numbers, NumPy's too, in lists and mappings."""
+        text = np.frombuffer(json.dumps(notes, default=float).encode(), dtype=np.uint8)
         path = self._path(fit, name)
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -134,19 +134,22 @@ class _Course:
     def go(self, counts: Collection[int]) -> Scorer:
         """Make all rounds, and keep on the way what there is after these."""
         self._resume()
+        begun = time.perf_counter()  # what validation takes is lost with a kill, too
         while not self._round():
             if self.number in counts:
                 self.handed[self.number] = self.fit.keep()
             if self.ctx.checkpoint is not None:
-                self.ctx.checkpoint.save_in_time(self.key, NOW, self.seconds, self._everything)
+                seconds = time.perf_counter() - begun
+                self.ctx.checkpoint.save_in_time(self.key, NOW, seconds, self._everything)
         return self._last()
 
     def _last(self) -> Scorer:
-        """What there is at the end, or was when validation liked it best."""
-        if not self.best.kept:  # it had no say, or none was due
-            return replace(self.fit.hand_out(), trace=self.trace, rounds=self.number)
-        self.fit.restore(self.best.kept)
-        return replace(self.fit.hand_out(), trace=self.trace, rounds=self.best.round)
+        """What there was when validation liked it best; at the end, if it was never asked."""
+        rounds = self.number
+        if self.best.kept:
+            self.fit.restore(self.best.kept)
+            rounds = self.best.round
+        return replace(self.fit.hand_out(), trace=self.trace, rounds=rounds)
 
     def handed_out(self, count: int) -> Scorer:
         """What there was after so many rounds."""

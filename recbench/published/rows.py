@@ -13,9 +13,6 @@ from typing import Any
 
 from recbench.errors import DataError
 
-OURS = "recbench"
-"""The `paper` of golden rows: numbers of our own, kept to notice when one changes."""
-
 
 @dataclass(frozen=True)
 class Published:

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
-import numpy as np
 from scipy import sparse
 
-from recbench.linalg.types import Counts, Indices
+from recbench.linalg.types import Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +36,6 @@ class Part:
     def seen(self) -> sparse.csr_array:
         """The items that must not be recommended."""
         return self.history if self.hidden is None else self.hidden
-
-    @cached_property
-    def target_counts(self) -> Counts:
-        """How many items each user should be recommended."""
-        return np.diff(self.target.indptr).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

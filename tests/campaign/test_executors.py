@@ -1,6 +1,10 @@
 import os
 import pickle
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -74,6 +78,59 @@ def test_a_process_that_dies_takes_no_other_trial_with_it(tmp_path):
     assert rows["deadly[x=1]"].status == "failed"
     assert "process died" in rows["deadly[x=1]"].reason
     assert {rows[text].status for text in ("deadly[x=0]", "deadly[x=4]", lae.Ease().text)} == {"ok"}
+
+
+ENDLESS = """
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from recbench.models.base import Model
+from recbench.registry import MODELS
+
+
+@MODELS.register("endless")
+@dataclass(frozen=True)
+class Endless(Model):
+    \"\"\"Says who it is, and never ends.\"\"\"
+
+    def fit(self, train, ctx):
+        Path("process.part").write_text(str(os.getpid()))
+        Path("process.part").rename("process")
+        time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_processes_end_when_the_run_is_killed(folder: Path):
+    (folder / "endless.py").write_text(ENDLESS)
+    (folder / "temporary").mkdir()
+    words = "run --data toy.csv --user u --item i -q --plugin endless.py -m endless -j 2"
+    run = subprocess.Popen(
+        [sys.executable, "-m", "recbench", *words.split()],
+        env={**os.environ, "TMPDIR": str(folder / "temporary")},
+    )
+    wait_for(lambda: (folder / "process").exists())
+    process = int((folder / "process").read_text())
+    run.kill()
+    run.wait()
+    wait_for(lambda: not list((folder / "temporary").glob("recbench-slots-*")))
+    wait_for(lambda: not is_alive(process))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs still; one that nobody has waited for does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 @pytest.mark.slow

@@ -9,11 +9,12 @@ import toys
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
-from recbench.campaign.runner import Runner
+from recbench.campaign.runner import Runner, tasks_of
 from recbench.campaign.worker import Worker
 from recbench.data.interactions import PARTS
 from recbench.errors import UsageError
 from recbench.evaluate.metrics import parse_metric
+from recbench.models import checkpoint
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.factors import als
@@ -292,15 +293,81 @@ def test_a_refit_makes_the_rounds_that_validation_chose(tmp_path):
     assert (plain["valid"].rounds, plain["test"].rounds) == (40, 40)
 
 
-def test_every_seed_has_its_own_number_of_rounds(tmp_path):
+def test_a_refit_may_be_of_the_very_beginning(tmp_path):
+    model = als.Ials.of(factors=1, alpha0=100.0, l2=1e9, iterations=9, tol=0.0, patience=1)
+    rows = Runner(Worker(Plan(models=[model], **given_parts())), Campaign(tmp_path)).run()
+    assert [row.rounds for row in rows] == [0, 0]
+    assert [row.facts["sweeps"] for row in rows] == [0, 0]
+
+
+def test_every_seed_is_refitted_for_the_rounds_of_its_own(tmp_path):
     model = als.Ials.of(factors=8, l2=1e-4, iterations=40, tol=0.0, patience=2)
-    plan = Plan(models=[model], seeds=range(6), **given_parts())
+    plan = Plan(models=[model], seeds=(0, 1, 2), **given_parts())
     rows = Runner(Worker(plan), Campaign(tmp_path)).run()
-    chosen, tested = (
+    valid, test = (
         {row.seed: row.rounds for row in rows if row.part == part} for part in ("valid", "test")
     )
-    assert len(set(chosen.values())) > 1
-    assert tested == chosen
+    assert len(set(valid.values())) > 1
+    assert test == valid
+
+
+PULL = """
+from dataclasses import dataclass
+
+from recbench.plugin import LOSSES, QuadraticLoss
+
+
+@LOSSES.register("pull")
+@dataclass(frozen=True)
+class Pull(QuadraticLoss):
+    @property
+    def objective(self):
+        return LOSSES.get("ials")().objective
+"""
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_checkpoint_is_not_used_by_a_loss_that_was_edited(tmp_path, monkeypatch, edited):
+    monkeypatch.setattr(checkpoint, "FIRST", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    path, sweeps = tmp_path / "pull.py", []
+
+    def progress(what, done, total):
+        sweeps.append(done)
+        if done == 4:
+            raise KeyboardInterrupt
+
+    def made() -> Runner:
+        load_plugin(path)
+        model = als.Als.of(loss="pull", factors=4, iterations=6, tol=0.0)
+        return runner(tmp_path / "out", model, context=Context(progress=progress))
+
+    path.write_text(PULL)
+    with pytest.raises(KeyboardInterrupt):
+        made().run()
+    if edited:
+        path.write_text(PULL + "# a change that may be one of the numbers\n")
+    sweeps.clear()
+    with pytest.raises(KeyboardInterrupt):
+        made().run()
+    assert sweeps == ([0, 1, 2, 3, 4] if edited else [4])
+
+
+def test_a_finished_run_leaves_no_checkpoint_that_is_not_another_processes(tmp_path):
+    made = runner(tmp_path, GRID[0], lae.Edlae())
+    mine, other = (task.step for task in tasks_of(made.trials, "test"))
+    for step in (mine, other, "0f"):
+        (made.campaign.checkpoints / f"{step}-test-killed" / "fit").mkdir(parents=True)
+    made.run()
+    left = {path.name for path in made.campaign.checkpoints.iterdir()}
+    assert left == {"0f-test-killed"}
+    claim = made.campaign.claim(other)
+    for step in (mine, other):
+        (made.campaign.checkpoints / f"{step}-test-killed").mkdir()
+    runner(tmp_path, GRID[0], lae.Edlae()).run()
+    claim.release()
+    left = {path.name for path in made.campaign.checkpoints.iterdir()}
+    assert left == {"0f-test-killed", f"{other}-test-killed"}
 
 
 def test_a_model_without_strangers_is_refused_before_its_fit(tmp_path):

@@ -15,6 +15,7 @@ from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.worker import Worker
+from recbench.errors import UsageError
 from recbench.evaluate.metrics import MetricSpec, ndcg, parse_metric
 from recbench.models.base import Family, Model
 from recbench.models.popularity import Popularity
@@ -22,6 +23,7 @@ from recbench.params import param
 from recbench.splits.base import SplitRule
 from recbench.splits.given import Given
 from recbench.splits.strong import Strong
+from recbench.splits.weak import Weak
 
 NDCG = parse_metric("ndcg@10")
 
@@ -47,6 +49,35 @@ def files():
 def run(folder: Path, *models: Model, rule: SplitRule, data=None, metric=NDCG, **plan) -> list[Row]:
     made = Plan(data or toys.two_tastes(), rule, models, [metric], metric.text, **plan)
     return Runner(Worker(made), Campaign(folder)).run()
+
+
+@dataclass(frozen=True)
+class Halfway(Weak):
+    """Says that it refits or gives what to refit on, but not both."""
+
+    name = "halfway"
+    says: bool = param(True, help="what it says")
+
+    @property
+    def refits(self):
+        return self.says
+
+    def apply(self, data):
+        split = super().apply(data)
+        return split if self.says else replace(split, full=split.train)
+
+
+@pytest.mark.parametrize(
+    ("says", "sentence"),
+    [
+        (True, "says refits=True and gives no `full`;"),
+        (False, "says refits=False and gives `full`"),
+    ],
+)
+def test_a_rule_that_is_of_two_minds_about_refits_is_refused(tmp_path, says, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        run(tmp_path / "out", Popularity(), rule=Halfway(says=says))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,25 +18,6 @@ from recbench.models.linear.admm import EdlaeAdmm
 from recbench.models.popularity import Constant
 from recbench.models.rounds import Rounds, Schedule, run
 from recbench.models.scorers import Scorer
-
-
-class Walk(Rounds):
-    """Goes nowhere."""
-
-    def advance(self, number):
-        return {}
-
-    def settled(self, trace):
-        return False
-
-    def look(self):
-        return Scorer(Constant(np.zeros(3)))
-
-    def state(self):
-        return {}
-
-    def restore(self, state):
-        raise AssertionError("there is nothing to come back to")
 
 
 class Killed(BaseException):
@@ -162,13 +144,68 @@ def test_rounds_that_validation_chose_are_made_where_it_cannot_be_asked():
     assert np.array_equal(scorer.score(example(), rows), expected)
 
 
-def test_a_validation_that_was_never_due_has_no_say():
-    def never(scorer):
-        raise AssertionError("asked")
+class Steps(Rounds):
+    """Counts its rounds, in numbers of NumPy's."""
 
-    late = Schedule(5, patience=1, every=10)
-    (scorer,) = run(Walk(), Context(validate=never), "late", "late", late, [5])
-    assert scorer.rounds == 5
+    def __init__(self):
+        self.scores = np.zeros(3, dtype=np.float32)
+
+    def advance(self, number):
+        self.scores = self.scores + np.float32(0.1)
+        return {"objective": self.scores.sum()}
+
+    def settled(self, trace):
+        return False
+
+    def look(self):
+        return Scorer(Constant(self.scores))
+
+    def state(self):
+        return {"scores": self.scores}
+
+    def restore(self, state):
+        self.scores = state["scores"]
+
+
+def test_a_fit_that_validation_is_never_asked_of_is_what_it_ends_with():
+    context = Context(validate=lambda scorer: 1.0)
+    (scorer,) = run(Steps(), context, "", "", Schedule(4, patience=1, every=9), [4])
+    assert (scorer.rounds, len(scorer.trace)) == (4, 4)
+
+
+def test_numbers_of_a_trace_may_be_numpys(tmp_path, eager):
+    def made(killed_at):
+        def progress(what, done, total):
+            if done == killed_at:
+                raise Killed
+
+        context = Context(checkpoint=Checkpoint(tmp_path), progress=progress)
+        return run(Steps(), context, "", "", Schedule(4), [4])[0].trace
+
+    with pytest.raises(Killed):
+        made(3)
+    scores = np.cumsum(np.full(4, 0.1, dtype=np.float32), dtype=np.float32)
+    expected = [float(np.full(3, score).sum()) for score in scores]
+    assert [entry["objective"] for entry in made(None)] == expected
+
+
+def test_what_validation_takes_is_saved_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "FIRST", 0.05)
+    asked = []
+
+    def validate(scorer):
+        time.sleep(0.05)
+        asked.append(scorer.rounds)
+        if asked == [1, 2, 3]:
+            raise Killed
+        return 1.0
+
+    context = Context(checkpoint=Checkpoint(tmp_path), validate=validate)
+    schedule = Schedule(5, patience=9)
+    with pytest.raises(Killed):
+        run(Steps(), context, "", "", schedule, [5])
+    run(Steps(), context, "", "", schedule, [5])
+    assert asked[3] > 1
 
 
 def test_streams_depend_on_seed_and_role_alone():

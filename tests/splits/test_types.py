@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 from split_toys import dataset_of, random_raw
 
@@ -29,10 +28,6 @@ def test_a_part_whose_matrices_differ_in_shape_is_refused(split, side):
 def test_a_part_with_other_users_than_rows_is_refused(split, side):
     with pytest.raises(ValueError, match="users"):
         dataclasses.replace(split.test, **{side: getattr(split.test, side)[1:]})
-
-
-def test_target_counts_are_the_row_sums(split):
-    assert np.array_equal(split.test.target_counts, split.test.target.sum(axis=1))
 
 
 def test_the_test_stage_fits_on_full_and_validation_on_train():

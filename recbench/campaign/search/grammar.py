@@ -44,10 +44,10 @@ def models_from(
     """Build every model that a command line asks for, in a stable order, without repeats."""
     picks = [parse_described(name, MODELS) for name in names]
     spaces: list[dict[str, list[Value]]] = [{} for _ in picks]
-    for text in sets:
-        _spread(picks, spaces, *pair_of(text, "--set"), lambda value, param: [param.convert(value)])
-    for text in grids:
-        _spread(picks, spaces, *pair_of(text, "--grid"), grid_values)
+    for pair in _pairs(sets, "--set"):
+        _spread(picks, spaces, *pair, lambda value, param: [param.convert(value)])
+    for pair in _pairs(grids, "--grid"):
+        _spread(picks, spaces, *pair, grid_values)
     models = itertools.chain.from_iterable(
         _product(cls, fixed, space) for (cls, fixed), space in zip(picks, spaces, strict=True)
     )
@@ -63,15 +63,19 @@ def spaces_from(
     """
     picks = [parse_described(name, MODELS) for name in names]
     dimensions: list[dict[str, Dimension]] = [{} for _ in picks]
-    for text in sets:
-        pair = pair_of(text, "--set")
+    for pair in _pairs(sets, "--set"):
         _spread(picks, dimensions, *pair, lambda value, param: Choice((param.convert(value),)))
-    for text in grids:
-        _spread(picks, dimensions, *pair_of(text, "--grid"), dimension)
+    for pair in _pairs(grids, "--grid"):
+        _spread(picks, dimensions, *pair, dimension)
     return [
         Space(cls, fixed, _published(cls, {**fixed, **_settled(given)}, {*fixed}) | given)
         for (cls, fixed), given in zip(picks, dimensions, strict=True)
     ]
+
+
+def _pairs(words: Iterable[str], option: str) -> list[tuple[str, str]]:
+    """Names and values as typed, but `loss=` before `loss.alpha=`, which depends on it."""
+    return sorted((pair_of(word, option) for word in words), key=lambda pair: pair[0].count("."))
 
 
 def _published(

@@ -1,3 +1,4 @@
+import re
 from itertools import pairwise
 
 import pytest
@@ -118,6 +119,15 @@ def test_a_dotted_name_is_for_one_model():
 
 def test_brackets_are_sugar_for_set():
     assert models_from(["ease[l2=7]"])[0].text == models_from(["ease"], sets=["l2=7"])[0].text
+
+
+def test_what_a_model_holds_is_set_before_what_is_inside():
+    (model,) = models_from(["als"], sets=["loss.alpha=3", "loss=rg2"])
+    assert model.loss.text == "rg2[alpha=3,l2=0.1]"
+    models = models_from(["als"], grids=["als.loss.alpha=3,4", "als.loss=rg2"])
+    assert [model.loss.alpha for model in models] == [3.0, 4.0]
+    with pytest.raises(UsageError, match=re.escape("did you mean 'loss.alpha0'")):
+        models_from(["als"], sets=["loss.alpha=3"])
 
 
 def test_the_same_model_twice_is_one():
