@@ -255,8 +255,12 @@ class Described:
     def identity(self) -> str:
         """The text and the revision of the code behind it, that of what it holds included."""
         _, *inner = parts_of(self)
-        raised = [f"{part.name}@{part.revision}" for part in inner if part.revision > 1]
-        return " ".join([f"{self.text}@{self.revision}", *raised])
+        return " ".join([f"{self.text}@{self.revision}", *(p.mark for p in inner if p.mark)])
+
+    @property
+    def mark(self) -> str:
+        """What the identity of its holder says of its revision; nothing of the first one."""
+        return f"{self.name}@{self.revision}" if self.revision > 1 else ""
 
     def __str__(self) -> str:
         return self.text

@@ -245,7 +245,7 @@ class Runner:
         if task.part == "test":
             ids = {trial.id for trial in task.trials}  # other seeds have the same texts
             chosen = [row for row in rows if row.part == "valid" and row.trial in ids]
-            rounds = {row.text: row.rounds for row in chosen if row.schema > 1}  # else not known
+            rounds = {row.text: row.rounds for row in chosen}
         return Job(
             task.trials, task.part, leaders(rows, self.plan.select), rounds, self._saved(task)
         )

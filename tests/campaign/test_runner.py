@@ -224,6 +224,17 @@ def test_a_revision_is_another_trial(revised, monkeypatch):
     assert plan(GRID[0]).trials[0].id != before
 
 
+def test_what_a_model_holds_has_a_revision_too(monkeypatch):
+    def trial(**settings) -> str:
+        return plan(als.Ials.of(**settings)).trials[0].id
+
+    plain, patient = trial(), trial(patience=2)
+    assert plain == "97742124aa1d"  # as ever
+    assert patient != "4b9ff1ac721e"  # refitted otherwise than before
+    monkeypatch.setattr(als.losses.Ials, "revision", 2)
+    assert trial() != plain
+
+
 def test_other_data_and_another_seed_are_other_trials(monkeypatch):
     """Also where the order of rows, which goes by its own digest, does not count."""
     monkeypatch.setattr(lae.Ease, "stochastic", True)

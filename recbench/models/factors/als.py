@@ -168,6 +168,11 @@ class Sweeps(Described):
         """How long to go on."""
         return Schedule(self.iterations, self.patience, self.every)
 
+    @property
+    def mark(self) -> str:
+        """Since fits with patience are refitted for the sweeps that validation chose: 2."""
+        return "patience@2" if self.patience else ""
+
 
 class Swept(Protocol):
     """A model that is a quadratic loss and the sweeps that minimise it."""
