@@ -61,7 +61,7 @@ class Idle(Model):
 
 def campaigns(trials: int) -> dict[str, list[Model]]:
     steps = [round(0.01 * (n + 1), 2) for n in range(trials)]
-    return {"shared": [DeqlL2(b=b) for b in steps], "single": [Idle(power=p) for p in steps]}
+    return {"shared": [DeqlL2.of(b=b) for b in steps], "single": [Idle(power=p) for p in steps]}
 
 
 class Clock:

@@ -153,7 +153,7 @@ def _variants(model: Model) -> Iterator[Model]:
     """The same model with one parameter moved to another of its published values."""
     for name, spec in params_of(type(model)).items():
         for value in spec.grid:
-            if value != getattr(model, name.replace("-", "_")):
+            if value != model.values()[name]:
                 yield make(type(model), {**_given(model), name: value})
 
 

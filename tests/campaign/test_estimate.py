@@ -18,7 +18,7 @@ from recbench.models.linear import lae
 from recbench.models.popularity import Popularity
 from recbench.splits.strong import Strong
 
-MODELS = (*(lae.DeqlL2(b=b) for b in (0.1, 0.5, 1.0)), lae.Ease(), Popularity())
+MODELS = (*(lae.DeqlL2.of(b=b) for b in (0.1, 0.5, 1.0)), lae.Ease(), Popularity())
 SPEED = 2.0
 
 

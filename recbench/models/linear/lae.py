@@ -28,7 +28,7 @@ from recbench.models.linear.inverse import (
     ridge_param,
 )
 from recbench.models.scorers import ItemItem, Scorer
-from recbench.params import param
+from recbench.params import Described, inlined, param
 from recbench.registry import MODELS
 
 
@@ -102,16 +102,17 @@ def bounded_diagonal(inverse: Inverse, xi: float = 1.0) -> tuple[Vector, Vector]
 
 
 @dataclass(frozen=True)
-class Decoupled:
+class Decoupled(Described):
     """The decoupled expected quadratic loss: weight a on dropped inputs, b on kept ones.
 
     β = q p a² + q² b² weighs the quadratic part, so the paper's λ acts as λ' = λ / (q β). In
     effective units (b, λ') the inverse does not depend on b.
     """
 
-    p: float
-    a: float
-    b: float
+    p: float = dropout_param(0.5)
+    a: float = param(1.0, help="weight of dropped entries (only b/a matters)", low=0, open_low=True)
+    b: float = param(0.5, help="weight of kept entries, relative to a", low=0,
+                     grid=(0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0))  # fmt: skip
 
     @property
     def beta(self) -> float:
@@ -122,6 +123,13 @@ class Decoupled:
     def ridge(self, l2: float | None, effective: float | None) -> float:
         """λ', from the paper's λ or itself."""
         return effective_penalty(l2, effective, (1.0 - self.p) * self.beta)
+
+    def refuse_zero_b(self, name: str) -> None:
+        """At b = 0 nothing determines the diagonal of W."""
+        if self.b == 0.0:
+            raise UsageError(
+                f"{name} needs b > 0: at b = 0 the diagonal of W is free; use 'edlae' instead"
+            )
 
     def scaling(self, ridge: float = 0.0) -> Scaling:
         """What minimises the loss and a penalty λ'."""
@@ -142,15 +150,6 @@ class Decoupled:
         # Without a penalty nothing determines the column of an item that nobody has: leave it 0.
         divisor = np.where(determinant == 0.0, np.inf, determinant)
         return (r1 * m22 - m12 * r2) / divisor, (m11 * r2 - m21 * r1) / divisor
-
-
-def _dropped_param() -> Any:
-    return param(1.0, help="weight of dropped entries (only b/a matters)", low=0, open_low=True)
-
-
-def _kept_param() -> Any:
-    return param(0.5, help="weight of kept entries, relative to a", low=0,
-                 grid=(0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0))  # fmt: skip
 
 
 def _paper_param() -> Any:
@@ -265,18 +264,16 @@ class Deql(Model):
 
     cite = "Generalizing Linear Autoencoder Recommenders with Decoupled Expected Quadratic Loss"
     family = LinearAutoencoders()
-    p: float = dropout_param(0.5)
-    a: float = _dropped_param()
-    b: float = _kept_param()
+    loss: Decoupled = inlined(Decoupled)
 
     def __post_init__(self) -> None:
         """Refuse b = 0, where the diagonal of W is free."""
         super().__post_init__()
-        _refuse_zero_b(self.name, self.b)
+        self.loss.refuse_zero_b(self.name)
 
     def scaling(self) -> Scaling:
         """What minimises the loss alone."""
-        return Decoupled(self.p, self.a, self.b).scaling()
+        return self.loss.scaling()
 
 
 @MODELS.register("deql-l2")
@@ -286,9 +283,7 @@ class DeqlL2(Model):
 
     cite = Deql.cite
     family = LinearAutoencoders()
-    p: float = dropout_param(0.5)
-    a: float = _dropped_param()
-    b: float = _kept_param()
+    loss: Decoupled = inlined(Decoupled)
     l2: float | None = _paper_param()
     l2_effective: float | None = _effective_param()
 
@@ -297,12 +292,11 @@ class DeqlL2(Model):
         super().__post_init__()
         effective = one_penalty(self.name, self.l2, self.l2_effective, 10.0)
         object.__setattr__(self, "l2_effective", effective)
-        _refuse_zero_b(self.name, self.b)
+        self.loss.refuse_zero_b(self.name)
 
     def scaling(self) -> Scaling:
         """What minimises the loss and its penalty."""
-        loss = Decoupled(self.p, self.a, self.b)
-        return loss.scaling(loss.ridge(self.l2, self.l2_effective))
+        return self.loss.scaling(self.loss.ridge(self.l2, self.l2_effective))
 
 
 @MODELS.register("deql-l2-zero")
@@ -312,9 +306,7 @@ class DeqlL2Zero(Model):
 
     cite = Deql.cite
     family = LinearAutoencoders()
-    p: float = dropout_param(0.5)
-    a: float = _dropped_param()
-    b: float = _kept_param()
+    loss: Decoupled = inlined(Decoupled)
     l2: float | None = _paper_param()
     l2_effective: float | None = _effective_param()
 
@@ -326,12 +318,5 @@ class DeqlL2Zero(Model):
 
     def scaling(self) -> Scaling:
         """W_ij = -C_ij / (q c_j)."""
-        ridge = Decoupled(self.p, self.a, self.b).ridge(self.l2, self.l2_effective)
-        return Scaling(partial(zero_diagonal, keep=1.0 - self.p), self.p, ridge)
-
-
-def _refuse_zero_b(name: str, b: float) -> None:
-    if b == 0.0:
-        raise UsageError(
-            f"{name} needs b > 0: at b = 0 the diagonal of W is free; use 'edlae' instead"
-        )
+        ridge, p = self.loss.ridge(self.l2, self.l2_effective), self.loss.p
+        return Scaling(partial(zero_diagonal, keep=1.0 - p), p, ridge)

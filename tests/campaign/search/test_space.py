@@ -112,4 +112,4 @@ def test_published_values_stand_in_for_what_is_not_named():
     assert space.dimensions["p"] == Choice((0.3,))
     (space,) = spaces_from(["deql-l2[p=0.3]"], grids=["b=0.1:2.0"])
     assert set(space.dimensions) == {"b"}
-    assert all(model.p == 0.3 for _, model in islice(space.draws(0), 5))
+    assert all(model.loss.p == 0.3 for _, model in islice(space.draws(0), 5))

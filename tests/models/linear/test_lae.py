@@ -102,7 +102,7 @@ def test_deql_solves_the_expected_loss(loss):
     train = example(users=60, items=9)
     dense = train.toarray().astype(float)
     expected = decoupled_columns(dense.T @ dense, **loss, l2=0.0)
-    assert np.allclose(fitted(lae.Deql(**loss), train), expected, **TIGHT)
+    assert np.allclose(fitted(lae.Deql.of(**loss), train), expected, **TIGHT)
 
 
 @given(LOSSES, st.floats(0.01, 100))
@@ -111,9 +111,9 @@ def test_deql_l2_solves_the_expected_loss_with_its_penalty(loss, l2):
     train = example(users=60, items=9)
     dense = train.toarray().astype(float)
     expected = decoupled_columns(dense.T @ dense, **loss, l2=l2)
-    assert np.allclose(fitted(lae.DeqlL2(**loss, l2=l2), train), expected, **TIGHT)
+    assert np.allclose(fitted(lae.DeqlL2.of(**loss, l2=l2), train), expected, **TIGHT)
     expected = decoupled_columns(dense.T @ dense, **loss, l2=l2, zero=True)
-    assert np.allclose(fitted(lae.DeqlL2Zero(**loss, l2=l2), train), expected, **TIGHT)
+    assert np.allclose(fitted(lae.DeqlL2Zero.of(**loss, l2=l2), train), expected, **TIGHT)
 
 
 def test_the_expected_loss_is_what_sampling_dropout_gives():
@@ -138,13 +138,13 @@ def test_the_expected_loss_is_what_sampling_dropout_gives():
 @settings(max_examples=20, deadline=None)
 def test_deql_l2_zero_is_edlae_in_effective_units(loss, effective):
     train = example()
-    zero = fitted(lae.DeqlL2Zero(**loss, l2_effective=effective), train)
+    zero = fitted(lae.DeqlL2Zero.of(**loss, l2_effective=effective), train)
     assert np.allclose(zero, fitted(lae.Edlae(p=loss["p"], l2=effective), train), **TIGHT)
 
 
 def test_deql_with_equal_weights_is_dlae_up_to_a_factor(train):
     """a = b: the emphasis is gone."""
-    equal = fitted(lae.DeqlL2(p=0.3, a=0.7, b=0.7, l2_effective=4.0), train)
+    equal = fitted(lae.DeqlL2.of(p=0.3, a=0.7, b=0.7, l2_effective=4.0), train)
     off = ~np.eye(9, dtype=bool)
     dlae = fitted(lae.Dlae(p=0.3, l2=4.0), train)
     ratio = equal[off] / dlae[off]
@@ -153,8 +153,8 @@ def test_deql_with_equal_weights_is_dlae_up_to_a_factor(train):
 
 
 def test_only_the_ratio_of_the_weights_matters(train):
-    one = fitted(lae.DeqlL2(a=1.0, b=0.5, l2_effective=4.0), train)
-    assert np.allclose(one, fitted(lae.DeqlL2(a=2.0, b=1.0, l2_effective=4.0), train), **TIGHT)
+    one = fitted(lae.DeqlL2.of(a=1.0, b=0.5, l2_effective=4.0), train)
+    assert np.allclose(one, fitted(lae.DeqlL2.of(a=2.0, b=1.0, l2_effective=4.0), train), **TIGHT)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3])
@@ -199,19 +199,19 @@ def test_a_grid_in_effective_units_needs_one_inverse(train, monkeypatch):
 
 
 def test_without_a_penalty_the_inverse_does_not_depend_on_b():
-    first, second = lae.Deql(b=0.2), lae.Deql(b=1.7)
+    first, second = lae.Deql.of(b=0.2), lae.Deql.of(b=1.7)
     assert first.family.key(first) == second.family.key(second)
 
 
 @pytest.mark.parametrize("model", [lae.Deql, lae.DeqlL2])
 def test_b_zero_is_refused_and_edlae_named(model):
     with pytest.raises(UsageError, match="edlae"):
-        model(b=0.0)
+        model.of(b=0.0)
 
 
 def test_two_penalties_are_refused():
     with pytest.raises(UsageError, match="not both"):
-        lae.DeqlL2(l2=1.0, l2_effective=2.0)
+        lae.DeqlL2.of(l2=1.0, l2_effective=2.0)
 
 
 def test_an_unpenalised_singular_gram_is_an_error_with_advice():
@@ -222,7 +222,7 @@ def test_an_unpenalised_singular_gram_is_an_error_with_advice():
 
 def test_an_item_nobody_has_gets_no_weight(train):
     empty = sparse.csr_array(sparse.hstack([train, sparse.csr_array((60, 1), dtype=np.float32)]))
-    for model in (lae.Deql(p=0.4), lae.Ease(l2=2.0), lae.Dlae(p=0.2, l2=0.0)):
+    for model in (lae.Deql.of(p=0.4), lae.Ease(l2=2.0), lae.Dlae(p=0.2, l2=0.0)):
         weights = fitted(model, empty)
         assert np.isfinite(weights).all()
         assert not np.delete(weights[:, -1], -1).any()
@@ -230,6 +230,6 @@ def test_an_item_nobody_has_gets_no_weight(train):
 
 
 def test_single_and_double_precision_agree(train):
-    model = lae.DeqlL2(l2_effective=3.0)
+    model = lae.DeqlL2.of(l2_effective=3.0)
     (single,) = model.family.fit([model], train, Context(dtype=np.float32))
     assert np.allclose(single.weights(range(9)), fitted(model, train), rtol=1e-4, atol=1e-5)

@@ -141,8 +141,8 @@ def test_the_matrices_of_the_directions_are_what_they_are_called():
         (LrEdlae1(k=ITEMS, p=P, l2=L2), lae.Edlae(p=P, l2=L2)),
         (LrEdlae2(k=ITEMS, p=P, l2=L2), lae.Edlae(p=P, l2=L2)),
         (EdlaeAdmm(k=ITEMS, p=P, l2=L2), lae.Edlae(p=P, l2=L2)),
-        (DeqlLowRank(k=ITEMS, p=P, l2=2.0), lae.DeqlL2(p=P, a=1, b=1, l2=2.0)),
-        (DeqlLowRank(k=ITEMS, p=P, l2_effective=2.0), lae.DeqlL2(p=P, b=1, l2_effective=2.0)),
+        (DeqlLowRank(k=ITEMS, p=P, l2=2.0), lae.DeqlL2.of(p=P, a=1, b=1, l2=2.0)),
+        (DeqlLowRank(k=ITEMS, p=P, l2_effective=2.0), lae.DeqlL2.of(p=P, b=1, l2_effective=2.0)),
     ],
 )
 def test_at_full_rank_each_is_its_full_model(low, full):
