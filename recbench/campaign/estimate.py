@@ -14,7 +14,8 @@ from scipy import sparse
 
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
-from recbench.campaign.runner import Runner, Task, tasks_of
+from recbench.campaign.runner import Runner
+from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import compute_threads
 from recbench.errors import RecbenchError
 from recbench.linalg.speed import gemm_gflops, seconds_for

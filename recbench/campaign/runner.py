@@ -9,46 +9,30 @@ Several processes may work on one folder: each reserves a heavy step before it s
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 from recbench.campaign import traces
 from recbench.campaign.executors import Executor, InProcess, Pending
 from recbench.campaign.folder import Campaign, now
 from recbench.campaign.guards import other_versions, refuse_other_code, refuse_other_data
-from recbench.campaign.plan import Plan, Trial, trial_id
+from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.search.proposals import Listed, Proposals
 from recbench.campaign.selection import leaders, selected
+from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import Job, Outcome, Worker
-from recbench.environment import code_digest, describe, peak_memory
+from recbench.environment import describe, peak_memory
 from recbench.errors import DataError, counted
 from recbench.models.checkpoint import Checkpoint
-from recbench.params import parts_of
 
 POLL_SECONDS = 0.5
 """Seconds between looks at how far work is, or whether another process has released it."""
-
-
-@dataclass
-class Task:
-    """Trials that share a heavy step, to be measured on one part."""
-
-    trials: list[Trial]
-    part: str
-    step: str
-    """Names the heavy step, the same in every process."""
-    suspect: bool = False
-    """Was under way when a process died: it is tried again alone, to find the one to blame."""
-    claim: FileLock | None = None
 
 
 @dataclass
@@ -218,7 +202,7 @@ class Runner:
                 self.worker.context.progress("trials", self.total - later - left, self.total)
         finally:
             for task in everything:  # one may have been interrupted before it was running
-                _release(task)
+                task.release()
 
     def _startable(
         self, tasks: list[Task], running: Collection[Task], slots: int
@@ -237,7 +221,7 @@ class Runner:
             if task.trials:
                 yield task
             else:
-                _release(task)
+                task.release()
 
     def _job(self, task: Task) -> Job:
         """What a worker must know of a task."""
@@ -246,27 +230,8 @@ class Runner:
             ids = {trial.id for trial in task.trials}  # other seeds have the same texts
             chosen = [row for row in rows if row.part == "valid" and row.trial in ids]
             rounds = {row.text: row.rounds for row in chosen}
-        return Job(
-            task.trials, task.part, leaders(rows, self.plan.select), rounds, self._saved(task)
-        )
-
-    def _saved(self, task: Task) -> Path:
-        """Where fits of a task are saved: under a name that other trials or code do not have."""
-        measured = [metric.text for metric in self.plan.metrics] if self.worker.trace else []
-        described = [self.plan.rule, *(trial.model for trial in task.trials)]
-        digest = trial_id(
-            *sorted(trial.id for trial in task.trials), task.part, self.plan.select, *measured,
-            code_digest(
-                *(type(part) for thing in described for part in parts_of(thing)),
-                *(metric.function for metric in self.plan.metrics),
-            ),
-        )  # fmt: skip
-        folder = self.campaign.checkpoints.resolve()
-        mine = folder / f"{task.step}-{task.part}-{digest}"
-        for other in folder.glob(f"{task.step}-{task.part}-*"):
-            if other != mine:  # of other code, or of trials that have been recorded since
-                Checkpoint(other).clear()
-        return mine
+        saved = task.checkpoint(self.campaign.checkpoints, self.worker)
+        return Job(task.trials, task.part, leaders(rows, self.plan.select), rounds, saved)
 
     def _forget_checkpoints(self) -> None:
         """Remove what processes that were killed had saved of fits that are not needed any more."""
@@ -299,9 +264,9 @@ class Runner:
                     else:
                         self._record(outcome)
                 if outcomes:
-                    Checkpoint(self._saved(task)).clear()
+                    Checkpoint(task.checkpoint(self.campaign.checkpoints, self.worker)).clear()
             finally:
-                _release(task)
+                task.release()
 
     def _listen(self, executor: Executor) -> None:
         """Pass on what processes elsewhere say of their work."""
@@ -343,19 +308,3 @@ class Runner:
     def environment(self) -> dict[str, Any]:
         """The machine and the versions, looked at once."""
         return describe()
-
-
-def _release(task: Task) -> None:
-    if task.claim is not None:
-        task.claim.release()
-
-
-def tasks_of(trials: Sequence[Trial], part: str) -> list[Task]:
-    """Put trials that share a heavy step together, in order of first appearance."""
-    groups: dict[Hashable, Task] = {}
-    for trial in trials:
-        family = trial.model.family
-        key = (type(family).__qualname__, family.key(trial.model), trial.seed)
-        task = groups.setdefault(key, Task([], part, trial_id(repr(key))))
-        task.trials.append(trial)
-    return list(groups.values())

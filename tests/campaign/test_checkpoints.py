@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import toys
-from recbench.campaign import runner as running
+from recbench.campaign import tasks
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
 from recbench.campaign.runner import Runner
@@ -63,7 +63,7 @@ def test_a_run_goes_on_from_the_round_before_and_cleans_up(tmp_path):
 def test_other_code_begins_again_and_removes_what_it_cannot_use(tmp_path, monkeypatch):
     sweeps(tmp_path, killed_at=5)
     (before,) = saved(tmp_path)
-    monkeypatch.setattr(running, "code_digest", lambda *classes: "other")
+    monkeypatch.setattr(tasks, "code_digest", lambda *classes: "other")
     assert sweeps(tmp_path, killed_at=3) == [0, 1, 2, 3]
     (after,) = saved(tmp_path)
     assert after != before

@@ -8,7 +8,8 @@ from recbench.campaign import estimate
 from recbench.campaign.estimate import earlier_fits
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
-from recbench.campaign.runner import Runner, tasks_of
+from recbench.campaign.runner import Runner
+from recbench.campaign.tasks import tasks_of
 from recbench.campaign.worker import Worker
 from recbench.evaluate.metrics import parse_metric
 from recbench.linalg import speed

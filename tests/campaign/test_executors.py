@@ -164,7 +164,7 @@ def test_two_runs_on_one_folder_share_the_work(tmp_path):
     import threading
     import time
 
-    from recbench.campaign.runner import tasks_of
+    from recbench.campaign.tasks import tasks_of
 
     made = worker(*GRID)
     campaign = Campaign(tmp_path)

@@ -9,7 +9,8 @@ import toys
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
-from recbench.campaign.runner import Runner, tasks_of
+from recbench.campaign.runner import Runner
+from recbench.campaign.tasks import tasks_of
 from recbench.campaign.worker import Worker
 from recbench.data.interactions import PARTS
 from recbench.errors import UsageError

@@ -1,0 +1,63 @@
+"""Trials that are fitted together, and what one process keeps of them while it is at it."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from recbench.campaign.plan import Trial, trial_id
+from recbench.campaign.worker import Worker
+from recbench.environment import code_digest
+from recbench.models.checkpoint import Checkpoint
+from recbench.params import parts_of
+
+
+@dataclass
+class Task:
+    """Trials that share a heavy step, to be measured on one part."""
+
+    trials: list[Trial]
+    part: str
+    step: str
+    """Names the heavy step, the same in every process."""
+    suspect: bool = False
+    """Was under way when a process died: it is tried again alone, to find the one to blame."""
+    claim: FileLock | None = None
+
+    def release(self) -> None:
+        """Let other processes have it."""
+        if self.claim is not None:
+            self.claim.release()
+
+    def checkpoint(self, folder: Path, worker: Worker) -> Path:
+        """Where its fits are saved: under a name that other trials or other code do not have.
+
+        What they had saved for the same step is removed.
+        """
+        plan = worker.plan
+        measured = [metric.text for metric in plan.metrics] if worker.trace else []
+        described = [plan.rule, *(trial.model for trial in self.trials)]
+        digest = trial_id(
+            *sorted(trial.id for trial in self.trials), self.part, plan.select, *measured,
+            code_digest(
+                *(type(part) for thing in described for part in parts_of(thing)),
+                *(metric.function for metric in plan.metrics),
+            ),
+        )  # fmt: skip
+        mine = folder.resolve() / f"{self.step}-{self.part}-{digest}"
+        for other in mine.parent.glob(f"{self.step}-{self.part}-*"):
+            if other != mine:
+                Checkpoint(other).clear()
+        return mine
+
+
+def tasks_of(trials: Sequence[Trial], part: str) -> list[Task]:
+    """Put trials that share a heavy step together, in order of first appearance."""
+    groups: dict[Hashable, Task] = {}
+    for trial in trials:
+        family = trial.model.family
+        key = (type(family).__qualname__, family.key(trial.model), trial.seed)
+        task = groups.setdefault(key, Task([], part, trial_id(repr(key))))
+        task.trials.append(trial)
+    return list(groups.values())
