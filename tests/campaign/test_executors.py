@@ -59,6 +59,7 @@ def table(folder: Path) -> bytes:
     return (folder / "metrics.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_processes_give_the_table_that_one_process_gives(tmp_path):
     made = worker(*GRID)
     Runner(made, Campaign(tmp_path / "one"), InProcess(made)).run()

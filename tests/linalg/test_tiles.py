@@ -453,6 +453,7 @@ inverse(n, fill, side=16, folder=folder, identity="a", progress=progress)
 """
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_ends_with_the_same_bits(tmp_path):
     n, folder = 60, tmp_path / "tiles"
     np.save(folder.with_suffix(".npy"), positive(n))

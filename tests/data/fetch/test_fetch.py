@@ -604,6 +604,7 @@ def finish(child: subprocess.Popen[bytes]) -> tuple[int, str]:
     return child.returncode, errors.decode()
 
 
+@pytest.mark.slow
 def test_two_processes_fetch_a_file_once(server, tmp_path):
     url = server.serve("/f", Answer(CONTENT, pause=0.02))
     children = [start(tmp_path, url, SHA256) for _ in range(2)]
