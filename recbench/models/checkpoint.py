@@ -40,11 +40,12 @@ class Checkpoint:
     def save(self, fit: str, name: str, state: State, notes: Mapping[str, Any]) -> None:
         """Write arrays, and notes: numbers, NumPy's too, in lists and mappings."""
         text = np.frombuffer(json.dumps(notes, default=float).encode(), dtype=np.uint8)
+        arrays: dict[str, Any] = {**state, NOTES: text}
         path = self._path(fit, name)
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_path(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **{**state, NOTES: text})
+                np.savez(file, **arrays)
 
     def save_in_time(
         self, fit: str, name: str, seconds: float, make: Callable[[], tuple[State, Any]]
