@@ -80,7 +80,7 @@ class Runner:
         try:
             self._validate(executor)
             self._test(executor)
-            self._forget_checkpoints()
+            self._clear_checkpoints()
             ended = "finished"
         finally:
             executor.close(wait=ended == "finished")
@@ -230,10 +230,10 @@ class Runner:
             ids = {trial.id for trial in task.trials}  # other seeds have the same texts
             chosen = [row for row in rows if row.part == "valid" and row.trial in ids]
             rounds = {row.text: row.rounds for row in chosen}
-        saved = task.checkpoint(self.campaign.checkpoints, self.worker)
-        return Job(task.trials, task.part, leaders(rows, self.plan.select), rounds, saved)
+        task.find_place(self.campaign.checkpoints, self.worker)
+        return Job(task.trials, task.part, leaders(rows, self.plan.select), rounds, task.saved)
 
-    def _forget_checkpoints(self) -> None:
+    def _clear_checkpoints(self) -> None:
         """Remove what processes that were killed had saved of fits that are not needed any more."""
         folders = list(self.campaign.checkpoints.glob("*"))
         steps = {task.step for task in tasks_of(self.trials, "")} if folders else set()
@@ -263,8 +263,8 @@ class Runner:
                         self.provisional[outcome.row.trial] = outcome
                     else:
                         self._record(outcome)
-                if outcomes:
-                    Checkpoint(task.checkpoint(self.campaign.checkpoints, self.worker)).clear()
+                if outcomes and task.saved is not None:
+                    Checkpoint(task.saved).clear()
             finally:
                 task.release()
 

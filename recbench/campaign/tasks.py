@@ -24,16 +24,18 @@ class Task:
     suspect: bool = False
     """Was under way when a process died: it is tried again alone, to find the one to blame."""
     claim: FileLock | None = None
+    saved: Path | None = None
+    """Where its fits are saved, once it is started on."""
 
     def release(self) -> None:
         """Let other processes have it."""
         if self.claim is not None:
             self.claim.release()
 
-    def checkpoint(self, folder: Path, worker: Worker) -> Path:
-        """Where its fits are saved: under a name that other trials or other code do not have.
+    def find_place(self, folder: Path, worker: Worker) -> None:
+        """Have its fits saved under a name that other trials or other code do not have.
 
-        What they had saved for the same step is removed.
+        What those had saved for the same step is removed.
         """
         plan = worker.plan
         measured = [metric.text for metric in plan.metrics] if worker.trace else []
@@ -45,11 +47,10 @@ class Task:
                 *(metric.function for metric in plan.metrics),
             ),
         )  # fmt: skip
-        mine = folder.resolve() / f"{self.step}-{self.part}-{digest}"
-        for other in mine.parent.glob(f"{self.step}-{self.part}-*"):
-            if other != mine:
+        self.saved = folder.resolve() / f"{self.step}-{self.part}-{digest}"
+        for other in self.saved.parent.glob(f"{self.step}-{self.part}-*"):
+            if other != self.saved:
                 Checkpoint(other).clear()
-        return mine
 
 
 def tasks_of(trials: Sequence[Trial], part: str) -> list[Task]:

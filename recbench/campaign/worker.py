@@ -107,24 +107,24 @@ class Worker:
         matrix for both.
         """
         restart_peak()
-        refusals = {t.id: refusal for t in job.trials if (refusal := self._unserved(t))}
-        outcomes = [
-            self._lost(trial, job.part, refusals[trial.id])
-            for trial in job.trials
-            if trial.id in refusals
-        ]
-        job = replace(job, trials=[trial for trial in job.trials if trial.id not in refusals])
-        if not job.trials:
-            return outcomes
+        refused, able = list[Outcome](), list[Trial]()
+        for trial in job.trials:
+            refusal = self._unserved(trial)
+            if refusal is None:
+                able.append(trial)
+            else:
+                refused.append(self._lost(trial, job.part, refusal))
+        if not able:
+            return refused
         with compute_threads(self.context.threads):
             try:
-                return outcomes + list(self._work(job))
+                return refused + list(self._work(replace(job, trials=able)))
             except DataError:
                 raise  # the data failed, not the model
             except Exception as error:
                 if self.debug:
                     raise
-                return outcomes + [self._lost(trial, job.part, error) for trial in job.trials]
+                return refused + [self._lost(trial, job.part, error) for trial in able]
 
     def _work(self, job: Job) -> Iterator[Outcome]:
         part, fitted = job.part, list[Fitted]()
@@ -136,10 +136,7 @@ class Worker:
             else:
                 yield self._lost(one[0], part, one[1])
         outcomes = list(self._measure(fitted, part))
-        told = fitted if self.trace and part == "valid" else []
-        traces = {one.trial.id: one.scorer.trace for one in told}
-        for outcome in outcomes:
-            yield replace(outcome, trace=traces.get(outcome.row.trial, ()))
+        yield from outcomes
         if part == "valid" and not self.plan.rule.refits:
             leading = [one for one in fitted if self._leads(one.trial, outcomes, job.leaders)]
             reveal = "test" in self.plan.parts
@@ -235,7 +232,8 @@ class Worker:
                 users=len(held.users), rounds=one.scorer.rounds, fit_seconds=one.seconds,
                 validation_seconds=one.validating, score_seconds=seconds, peak_bytes=recent_peak(),
             )  # fmt: skip
-            yield Outcome(row, self._per_user(values, part))
+            trace = one.scorer.trace if self.trace and part == "valid" else ()
+            yield Outcome(row, self._per_user(values, part), trace=trace)
 
     def _per_user(self, values: PerUser, part: str) -> pa.Table:
         held = self.split.stage(part)[1]

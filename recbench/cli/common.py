@@ -21,15 +21,19 @@ def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], lis
     """Complete the names of some kinds of things."""
 
     def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from recbench.params import completions
-
-        if "[" in incomplete:
-            words = [word for kind in kinds for word in completions(incomplete, registry(kind))]
-        else:
-            words = [name for kind in kinds for name in names_of(kind)]
-        return [CompletionItem(name) for name in sorted(words) if name.startswith(incomplete)]
+        words = [word for kind in kinds for word in words_of_kind(kind, incomplete)]
+        return [CompletionItem(word) for word in sorted(words) if word.startswith(incomplete)]
 
     return names
+
+
+def words_of_kind(kind: str, start: str) -> list[str]:
+    """What a beginning may go on as: a name or, for what is registered, a setting in brackets."""
+    if kind in ("datasets", "runs"):
+        return names_of(kind)
+    from recbench.params import completions
+
+    return completions(start, registry(kind))
 
 
 def names_of(kind: str) -> list[str]:
@@ -45,10 +49,10 @@ def names_of(kind: str) -> list[str]:
 
 
 def registry(kind: str) -> Any:
-    """The registry of one kind of plugin; one without names for what is not registered."""
+    """The registry of one kind of plugin."""
     from recbench import registry as registries
 
-    return getattr(registries, kind.upper(), registries.Registry(kind))
+    return getattr(registries, kind.upper())
 
 
 def load_plugins(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> None:

@@ -95,8 +95,6 @@ class DensePanels:
 @contextmanager
 def kernel_threads(count: int) -> Iterator[None]:
     """Rank with this many threads: the search uses as many as BLAS may."""
-    from recbench.linalg import blas  # brings scipy.linalg
-
     with blas.loaded().limit(limits=count):
         yield
 

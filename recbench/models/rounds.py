@@ -113,8 +113,9 @@ class _Course:
 
     def __init__(self, fit: Rounds, ctx: Context, name: str, key: str, schedule: Schedule) -> None:
         self.fit, self.ctx, self.name, self.key, self.schedule = fit, ctx, name, key, schedule
-        self.choosing = schedule.patience > 0 and ctx.validate is not None
-        chosen = ctx.rounds.get(key) if schedule.patience > 0 and not self.choosing else None
+        patient = schedule.patience > 0
+        self.validate = ctx.validate if patient else None
+        chosen = ctx.rounds.get(key) if patient and self.validate is None else None
         self.most = schedule.most if chosen is None else min(chosen, schedule.most)
         self.trace: list[dict[str, float]] = []
         self.best = Best()
@@ -169,14 +170,14 @@ class _Course:
 
     def _stopped(self) -> bool:
         """Measure what there is, where that is due; whether validation says to stop."""
-        if self.number % self.schedule.every or not (self.choosing or self.ctx.watch):
+        if self.number % self.schedule.every or not (self.validate or self.ctx.watch):
             return False
         scorer = replace(self.fit.look(), trace=self.trace, rounds=self.number)
         if self.ctx.watch is not None:
             self.trace[-1] |= self.ctx.watch(scorer)
-        if not self.choosing or self.ctx.validate is None:
+        if self.validate is None:
             return False
-        value = self.trace[-1]["validation"] = self.ctx.validate(scorer)
+        value = self.trace[-1]["validation"] = self.validate(scorer)
         if value > self.best.value:
             self.best = Best(value, self.number, kept=self.fit.keep())
         else:

@@ -15,12 +15,13 @@ import recbench
 from recbench.campaign.folder import now
 from recbench.campaign.request import Finished, Request
 from recbench.campaign.row import Row
+from recbench.campaign.search.space import published
 from recbench.campaign.selection import selected
 from recbench.data.dataset import Dataset
 from recbench.environment import source
 from recbench.errors import DataError
 from recbench.files import atomic_path
-from recbench.params import format_value, params_of
+from recbench.params import format_value
 from recbench.published.check import Finding, campaign_name, finding
 from recbench.published.rows import Published
 from recbench.registry import MODELS
@@ -132,15 +133,15 @@ def write_found(path: Path, new: Sequence[RecordedParameters]) -> None:
 
 def searchable(model: str) -> bool:
     """Whether there is something to try for a model."""
-    return model in GRIDS or any(spec.grid for spec in params_of(MODELS.get(model)).values())
+    return bool(grid_of(model))
 
 
 def grid_of(model: str) -> tuple[str, ...]:
     """What is tried: our grid, or every published value of every parameter that has some."""
     if model in GRIDS:
         return GRIDS[model]
-    grids = {name: spec.grid for name, spec in params_of(MODELS.get(model)).items() if spec.grid}
-    return tuple(f"{name}={','.join(map(format_value, values))}" for name, values in grids.items())
+    grids = published(MODELS.get(model), {})
+    return tuple(f"{name}={values.text}" for name, values in grids.items())
 
 
 def search_unknown(

@@ -91,13 +91,12 @@ def dropout_param(default: float) -> Any:
     )  # fmt: skip
 
 
-def one_penalty(
-    name: str, l2: float | None, effective: float | None, default: float
-) -> float | None:
-    """The λ' of a model that may be given the paper's λ instead, but not both."""
-    if l2 is not None and effective is not None:
-        raise UsageError(f"{name}: give 'l2' or 'l2-effective', not both")
-    return default if l2 is None and effective is None else effective
+def settle_penalty(model: Any, default: float) -> None:
+    """Fill in the λ' of a model that may be given the paper's λ instead, but not both."""
+    if model.l2 is not None and model.l2_effective is not None:
+        raise UsageError(f"{model.name}: give 'l2' or 'l2-effective', not both")
+    if model.l2 is None and model.l2_effective is None:
+        object.__setattr__(model, "l2_effective", default)  # it is frozen, and being made
 
 
 def effective_penalty(l2: float | None, effective: float | None, unit: float) -> float:

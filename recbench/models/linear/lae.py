@@ -24,8 +24,8 @@ from recbench.models.linear.inverse import (
     dropout_param,
     effective_penalty,
     invert,
-    one_penalty,
     ridge_param,
+    settle_penalty,
 )
 from recbench.models.scorers import ItemItem, Scorer
 from recbench.params import Described, inlined, param
@@ -290,8 +290,7 @@ class DeqlL2(Model):
     def __post_init__(self) -> None:
         """Fill in the default penalty; refuse two, and b = 0, where the diagonal of W is free."""
         super().__post_init__()
-        effective = one_penalty(self.name, self.l2, self.l2_effective, 10.0)
-        object.__setattr__(self, "l2_effective", effective)
+        settle_penalty(self, 10.0)
         self.loss.refuse_zero_b(self.name)
 
     def scaling(self) -> Scaling:
@@ -313,8 +312,7 @@ class DeqlL2Zero(Model):
     def __post_init__(self) -> None:
         """Fill in the default penalty and refuse two."""
         super().__post_init__()
-        effective = one_penalty(self.name, self.l2, self.l2_effective, 10.0)
-        object.__setattr__(self, "l2_effective", effective)
+        settle_penalty(self, 10.0)
 
     def scaling(self) -> Scaling:
         """W_ij = -C_ij / (q c_j)."""

@@ -30,8 +30,8 @@ from recbench.models.linear.inverse import (
     dropout_param,
     effective_penalty,
     invert,
-    one_penalty,
     ridge_param,
+    settle_penalty,
 )
 from recbench.models.linear.subspace import FEWER, LowRank, Subspace, rank_param
 from recbench.models.scorers import Scorer
@@ -228,8 +228,7 @@ class DeqlLowRank(Model):
     def __post_init__(self) -> None:
         """Fill in the default penalty and refuse two."""
         super().__post_init__()
-        effective = one_penalty(self.name, self.l2, self.l2_effective, 100.0)
-        object.__setattr__(self, "l2_effective", effective)
+        settle_penalty(self, 100.0)
 
     def projection(self) -> Projection:
         """That of `lr-dlae` at λ' = λ / (q β), times 1/q; β = q p + q² = q."""
