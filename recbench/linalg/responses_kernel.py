@@ -253,6 +253,32 @@ def add_cells(
 
 
 @fast
+def normalise(x: Floats, least: Any, unit: Floats, inverse: Floats) -> None:
+    """Rows over their lengths, and one over these; rows shorter than `least` become zeros."""
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    for r in range(x.shape[0]):
+        square = zero
+        for k in range(x.shape[1]):
+            square += x[r, k] * x[r, k]
+        length = math.sqrt(square)
+        scale = one / length if length >= least else zero
+        inverse[r] = scale
+        for k in range(x.shape[1]):
+            unit[r, k] = x[r, k] * scale
+
+
+@fast
+def normalise_back(gradient: Floats, unit: Floats, inverse: Floats, out: Floats) -> None:
+    """(g - (g·u) u) over the length, by row."""
+    for r in range(unit.shape[0]):
+        along = unit.dtype.type(0)
+        for k in range(unit.shape[1]):
+            along += gradient[r, k] * unit[r, k]
+        for k in range(unit.shape[1]):
+            out[r, k] = (gradient[r, k] - along * unit[r, k]) * inverse[r]
+
+
+@fast
 def add_rows(out: Floats, rows: npt.NDArray[np.int32], values: Floats) -> None:
     """out[rows[r]] += values[r], one after the other."""
     for r in range(len(rows)):

@@ -21,14 +21,14 @@ def _same(x: Floats) -> tuple[Floats, Adjoint]:
 
 def _normalised(x: Floats) -> tuple[Floats, Adjoint]:
     """Vectors of length 1; those of no length stay, and nothing moves them."""
-    norms = np.sqrt(np.einsum("ik,ik->i", x, x))[:, None]
-    tiny = norms < LEAST
-    inverse = np.where(tiny, 0, 1 / np.maximum(norms, LEAST))
-    unit = x * inverse
+    from recbench.linalg import responses_kernel as kernel
+
+    unit, inverse = np.empty_like(x), np.empty(len(x), x.dtype)
+    kernel.normalise(x, x.dtype.type(LEAST), unit, inverse)
 
     def adjoint(gradient: Floats) -> Floats:
-        along = np.einsum("ik,ik->i", gradient, unit)[:, None]
-        result: Floats = (gradient - along * unit) * inverse
+        result: Floats = np.empty_like(gradient)
+        kernel.normalise_back(gradient, unit, inverse, result)
         return result
 
     return unit, adjoint
