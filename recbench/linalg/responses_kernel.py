@@ -173,16 +173,34 @@ def squares(panel: Floats, slopes: Floats, values: Floats) -> None:
 
 
 @fast
-def above(panel: Floats, shift: Floats, count: Floats, total: Floats) -> None:
-    """How many scores of a row are above the shift, and Σ of them."""
-    zero, one = panel.dtype.type(0), panel.dtype.type(1)
-    for r in range(panel.shape[0]):
-        row, limit = panel[r], shift[r]
-        number, value = zero, zero
-        for j in range(panel.shape[1]):
-            number += one if row[j] > limit else zero
-            value += row[j] if row[j] > limit else zero
-        count[r], total[r] = number, value
+def thresholds(
+    scores: Floats, rows: int, columns: int, width: int, first: int, last: int, tops: Floats,
+    out: Floats,
+) -> None:  # fmt: skip
+    """The τ of rows from `first` to before `last` with Σ [s - τ]₊ = 1; panels have this width.
+
+    From below, where more than enough is above τ, the line through those that are leads to the
+    next τ; once nothing more falls out, it is exact.
+    """
+    row = np.empty(columns, scores.dtype)
+    zero, one = scores.dtype.type(0), scores.dtype.type(1)
+    for r in range(first, last):
+        for start in range(0, columns, width):
+            stop = min(start + width, columns)
+            place = rows * start + r * (stop - start)
+            row[start:stop] = scores[place : place + stop - start]
+        tau, before = tops[r] - one, -one
+        while True:
+            total, count = zero, zero
+            for j in range(columns):
+                inside = row[j] > tau
+                total += row[j] - tau if inside else zero
+                count += one if inside else zero
+            if count == before or count == zero:
+                break
+            before = count
+            tau += (total - one) / count
+        out[r] = tau
 
 
 @fast
