@@ -196,7 +196,7 @@ def thresholds(
                 inside = row[j] > tau
                 total += row[j] - tau if inside else zero
                 count += one if inside else zero
-            if count == before or count == zero:
+            if count in (before, zero):
                 break
             before = count
             tau += (total - one) / count
