@@ -122,9 +122,12 @@ class Block:
 
     def pull(self, c: Vector, b: Vector | None = None) -> Floats:
         """G C."""
-        out: Floats = np.zeros_like(self.a)
-        for factor, part in zip(self._factor, self.room.pulled, strict=True):
-            out += (factor * c).astype(out.dtype)[:, None] * part
+        from recbench.linalg import responses_kernel as kernel
+
+        weights, out = (self._factor * c).astype(self.a.dtype), np.empty_like(self.a)
+        chunks = ((first, min(first + CHUNK, len(out))) for first in range(0, len(out), CHUNK))
+        given = weights, self.room.pulled, out
+        blas.finish(self.pool, kernel.weighed, ((*chunk, *given) for chunk in chunks))
         if b is not None:
             out += np.outer(b, self._total()).astype(out.dtype)
         return out
