@@ -77,14 +77,17 @@ class Problem:
         terms = objective.user_terms(users.lengths, train.shape[1])
         ones = np.ones(train.shape[1])
         ridge = objective.item_ridge(items.lengths, train.shape[0])
-        item_terms = Terms(ones, ones, ridge, terms.entry, terms.pull)
+        item_terms = Terms(ones, ones, ridge, terms.square, terms.slope)
         return cls(objective, users, items, terms, item_terms)
 
     def solve_items(self, pool: Executor, p: Floats, q: Floats, steps: int = 0) -> float:
         """Improve Q; return Σ r |q|²."""
         terms = self.user_terms
         basis = turn(pool, p, terms.gram, terms.push, companion=q if steps else None)
-        return solve(pool, self.items, basis, self.item_terms, q, steps=steps).penalty
+        solved = solve(
+            pool, self.items, basis, self.item_terms, q, columns=terms.share, steps=steps
+        )
+        return solved.penalty
 
     def solve_users(
         self, pool: Executor, p: Floats, q: Floats, steps: int = 0

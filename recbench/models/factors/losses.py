@@ -3,11 +3,12 @@
 Users have factors P, items Q, scores are S = P Qᵀ. With R the binary train matrix and I_u what
 user u has, every loss here is
 
-    Σ_u [c0_u |s_u|² + c1 Σ_{i∈I_u} s_ui² - 2 d1 Σ_{i∈I_u} s_ui + 2 d0_u Σ_i s_ui]
+    Σ_u [c0_u |s_u|² + c1_u Σ_{i∈I_u} s_ui² - 2 d1_u Σ_{i∈I_u} s_ui + 2 d0_u Σ_i s_ui]
         + Σ_u r_u |p_u|² + Σ_i r_i |q_i|²                                              (1)
 
 up to a constant: it is 0 where all scores are. An `Objective` says what c0, c1, d1, d0 and r are;
-`als` solves it.
+`als` solves it. c1_u and d1_u are one number each for all users, or these times a share of the
+user's.
 """
 
 from abc import ABC, abstractmethod
@@ -217,8 +218,8 @@ class Bounded:
     def user_terms(self, lengths: Counts, items: int) -> Terms:
         """Those of the other, with 1 - β of the squares."""
         terms, rest = self.of.user_terms(lengths, items), 1.0 - self.beta
-        entry = rest * terms.entry if self.entries else terms.entry
-        return replace(terms, gram=rest * terms.gram, entry=entry)
+        square = rest * terms.square if self.entries else terms.square
+        return replace(terms, gram=rest * terms.gram, square=square)
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """That of the other."""
