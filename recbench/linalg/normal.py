@@ -103,12 +103,12 @@ class Terms:
 
     @property
     def entry(self) -> Vector:
-        """s c1 of each row: what the square of an observed score weighs more."""
+        """What each row has for c1, s c1: what the square of an observed score weighs more."""
         return self._shared(self.square)
 
     @property
     def pull(self) -> Vector:
-        """s d1 of each row: how much an observed score is pulled up."""
+        """What each row has for d1, s d1: how much an observed score is pulled up."""
         return self._shared(self.slope)
 
     def _shared(self, scalar: float) -> Vector:

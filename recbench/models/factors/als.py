@@ -308,6 +308,8 @@ def _model_of(loss: Any) -> Any:
 Wrmf = _model_of(losses.Wrmf)
 Ials = _model_of(losses.Ials)
 IalsDebiased = _model_of(losses.IalsDebiased)
+Mse = _model_of(losses.Mse)
+MseDebiased = _model_of(losses.MseDebiased)
 Rg2 = _model_of(losses.Rg2)
 Rgx = _model_of(losses.Rgx)
 Rg2Matrix = _model_of(losses.Rg2Matrix)

@@ -20,7 +20,7 @@ from recbench.params import make
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 ALL = [
-    als.Wrmf, als.Ials, als.IalsDebiased, als.Rg2, als.Rgx, als.Rg2Ssm,
+    als.Wrmf, als.Ials, als.IalsDebiased, als.Mse, als.MseDebiased, als.Rg2, als.Rgx, als.Rg2Ssm,
     als.RgxSsm, als.Rg2Matrix, Rg2Svd,
 ]  # fmt: skip
 SOME = [
@@ -28,6 +28,12 @@ SOME = [
     als.Wrmf.of(factors=4, alpha=3.0, l2=0.1, nu=0.6),
     als.Ials.of(factors=4, alpha0=0.2, l2=0.05, nu=0.8),
     als.IalsDebiased.of(factors=4, alpha0=0.3, c=1.7, l2=0.05, nu=0.8),
+    als.IalsDebiased.of(factors=4, alpha0=0.3, c=1.7, l2=0.05, nu=0.8, penalty="weights"),
+    als.IalsDebiased.of(factors=4, alpha0=0.3, c=0.6, l2=0.05, unknown=2.5),
+    als.Mse.of(factors=4, negatives=3.0, l2=0.3),
+    als.MseDebiased.of(factors=4, weight=0.7, l2=0.05),
+    als.MseDebiased.of(factors=4, weight=0.4, alpha=0.8, unknown=1.5, l2=0.05),
+    als.MseDebiased.of(factors=4, weight=1.0, alpha=0.8, unknown=1.5, l2=0.05),
     als.Rg2.of(factors=4, alpha=0.2, l2=0.05),
     als.Rg2.of(factors=4, alpha=0.0, l2=0.05),
     als.Rgx.of(factors=4, alpha=0.2, beta=0.4, l2=0.05),
@@ -57,11 +63,14 @@ def loss(model, matrix, scores):
     seen, (_, n), model = matrix > 0, matrix.shape, parameters(model)
     if model.name == "wrmf":
         return ((1 + model.alpha * seen) * (seen - scores) ** 2).sum()
+    if model.name in ("mse", "mse-debiased"):
+        return drawn(model, seen, scores)
     if model.name in ("ials", "ials-debiased"):
-        hits = (seen * (scores - 1) ** 2).sum()
+        hits = (seen * (scores - 1) ** 2).sum(axis=1)
         if model.name == "ials-debiased":
-            hits = model.c * (hits - model.alpha0 * (seen * scores**2).sum())
-        return hits + model.alpha0 * (scores**2).sum()
+            share = model.c * (1 + model.unknown / np.maximum(seen.sum(axis=1), 1))
+            hits = share * (hits - model.alpha0 * (seen * scores**2).sum(axis=1))
+        return hits.sum() + model.alpha0 * (scores**2).sum()
     weight = seen.sum(axis=1, keepdims=True) / (2 * n)
     if model.name in ("rg2-ssm", "rgx-ssm"):
         return sampled(model, seen, weight, scores)
@@ -72,6 +81,21 @@ def loss(model, matrix, scores):
         total -= model.beta * (weight * scores**2).sum()
     if model.name == "rg2-matrix":
         total += model.l2 * (scores**2).sum()
+    return total
+
+
+def drawn(model, seen, scores):
+    """Interaction by interaction, with the mean over one negative drawn from all items."""
+    total, n = 0.0, scores.shape[1]
+    for u, i in zip(*seen.nonzero(), strict=True):
+        mine = seen[u]
+        negative = sum(score**2 / n for score in scores[u])
+        if model.name == "mse":  # ½ (1 - s)² + ½ Σ s² over so many, times two
+            total += 2 * (0.5 * (1 - scores[u, i]) ** 2 + 0.5 * model.negatives * negative)
+            continue
+        tau = ((1 + model.alpha) * mine.sum() + model.unknown) / n
+        positive = (scores[u, mine] ** 2).mean()
+        total += tau * (1 - scores[u, i]) ** 2 + model.weight * (negative - tau * positive)
     return total
 
 
@@ -89,6 +113,8 @@ def penalties(model, matrix):
     model = parameters(model)
     if model.name == "rg2-matrix":
         return np.zeros(m), np.zeros(n)
+    if model.name in ("mse", "mse-debiased"):
+        return np.full(m, model.l2), np.full(n, model.l2)
     if model.name in ("rg2-ssm", "rgx-ssm"):
         drawn = model.negatives / (model.negatives + 1)
         both = users / 2, drawn * users.sum() / (2 * n) + (1 - drawn) * items / 2
@@ -97,7 +123,8 @@ def penalties(model, matrix):
         both = users / 2 + alpha * n, np.full(n, users.sum() / (2 * n) + alpha * m)
     else:
         a, b = (1.0, model.alpha) if model.name == "wrmf" else (model.alpha0, 1.0)
-        b *= model.c * (1 - model.alpha0) if model.name == "ials-debiased" else 1.0
+        if getattr(model, "penalty", "") == "weights":
+            b = model.c * (1 - model.alpha0)  # as printed, an interaction counts one
         both = (a * n + b * users) ** model.nu, (a * m + b * items) ** model.nu
     return model.l2 * both[0], model.l2 * both[1]
 
@@ -201,9 +228,35 @@ def test_debiased_ials_is_ials_at_another_weight_and_penalty(nu):
     """Theorem 1: divide the objective by c (1 - α0), and scores by 1 / (1 - α0)."""
     alpha0, c, l2 = 0.75, 1.7, 0.05
     share = c * (1 - alpha0)
-    debiased = als.IalsDebiased.of(factors=4, nu=nu, alpha0=alpha0, c=c, l2=l2)
+    debiased = als.IalsDebiased.of(factors=4, nu=nu, alpha0=alpha0, c=c, l2=l2, penalty="weights")
     twin = als.Ials.of(factors=4, nu=nu, alpha0=alpha0 / share, l2=l2 * share**nu / c)
     assert same_path(debiased, twin, 4) == pytest.approx(c / (1 - alpha0), rel=1e-9)
+
+
+@pytest.mark.parametrize(("nu", "c"), [(0.0, 1.7), (0.6, 4.0), (1.0, 4.0)])
+def test_as_printed_it_is_so_where_the_penalty_is_too(nu, c):
+    """Without an exponent, or where an interaction weighs c (1 - α0) = 1 in both."""
+    share = c * (1 - 0.75)
+    debiased = als.IalsDebiased.of(factors=4, nu=nu, alpha0=0.75, c=c, l2=0.05)
+    twin = als.Ials.of(factors=4, nu=nu, alpha0=0.75 / share, l2=0.05 / c)
+    assert same_path(debiased, twin, 4) == pytest.approx(c / 0.25, rel=1e-9)
+
+
+def test_debiased_ials_as_printed_is_another_revision_of_the_same_text():
+    model = als.IalsDebiased.of(factors=4)
+    assert "penalty" not in model.text
+    assert model.identity == f"{model.text}@1 ials-debiased@2"
+    assert "penalty=weights" in changed(model, penalty="weights").text
+
+
+def test_debiased_mse_drawn_by_user_is_debiased_ials():
+    """Users of equally many interactions weigh the same either way; scores are the same."""
+    matrix = sum(np.roll(np.eye(12, dtype=np.float32), shift, axis=1) for shift in (0, 3, 7))
+    data, n, a = sparse.csr_array(matrix), 12, 3
+    mse = als.MseDebiased.of(factors=4, weight=0.4, unknown=1.5, l2=0.01)
+    ials = als.IalsDebiased.of(factors=4, alpha0=0.4, unknown=1.5, nu=0.0, l2=0.01 * n / a)
+    one, other = (fitted(long(m, 20), data)[0].score(data) for m in (mse, ials))
+    assert np.allclose(one, other, **EXACT)
 
 
 def test_wrmf_is_ials_in_other_units():
