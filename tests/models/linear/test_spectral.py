@@ -307,6 +307,19 @@ def test_every_model_keeps_the_contract(model):
         assert not [result for result in results if result.problem]
 
 
+@pytest.mark.parametrize(("dtype", "most"), [(np.float32, 1e-5), (np.float64, 1e-8)])
+def test_a_rank_beside_larger_ones_is_what_it_is_alone_but_for_the_last_digits(dtype, most):
+    """Where directions are found by iterations, for the largest rank: docs/spectral.md."""
+    train = example(users=600, items=400)
+    models = [Lrr(k=8, l2=3.0), Lrr(k=9, l2=3.0), Lrr(k=40, l2=3.0)]
+    assert not eigen.in_full(400, 40)
+    context = Context(dtype=dtype)
+    alone, *rest = (Lrr.family.fit([models[0], *more], train, context)[0].score(train)
+                    for more in ([], models[1:2], models[2:]))  # fmt: skip
+    for beside in rest:
+        assert np.abs(beside - alone).max() <= most * np.abs(alone).max()
+
+
 def test_a_rank_beyond_the_data_is_the_rank_of_the_data():
     doubled = sparse.csr_array(np.repeat(R, 2, axis=1).astype(np.float32))
     (scorer,) = fitted(Lrr(k=12, l2=3.0), train=doubled)
