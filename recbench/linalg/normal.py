@@ -100,6 +100,10 @@ class Terms:
     """d1."""
     share: Vector | None = None
     """s; None is one."""
+    centred: bool = False
+    """Whether the columns' factors are to enter G less their mean."""
+    answer: float = 1.0
+    """What d0 is times in the equations of the columns; but for 1 they are of no one objective."""
 
     @property
     def entry(self) -> Vector:
@@ -142,15 +146,19 @@ def turn(
     grams: Vector | None = None,
     pushes: Vector | None = None,
     companion: Floats | None = None,
+    centred: bool = False,
 ) -> Basis:
     """Turn factors, in place, into the eigenvectors of their Gram matrix.
 
     `grams` and `pushes` are the g and h of G and t, one where not given. `companion`, factors that
-    are multiplied with these, is turned with them so that no product changes.
+    are multiplied with these, is turned with them so that no product changes. `centred` takes the
+    mean of the factors out of G, where no g and h are given.
     """
     gram, total = _sums(pool, factors, grams, pushes)
     if not np.isfinite(gram).all():
         raise Diverged
+    if centred:
+        gram -= np.outer(total, total) / len(factors)
     spectrum, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     turning = vectors.astype(factors.dtype)
 

@@ -56,6 +56,13 @@ def _alpha(default: float) -> Any:
     return param(default, help="extra weight α of what was observed", low=0, log=True)
 
 
+def _variant(differs: str) -> Any:
+    return param(
+        "loss", help=f"what the loss asks for, or what the authors' code does: {differs}",
+        choices=("loss", "code"), later=True,
+    )  # fmt: skip
+
+
 def _beta() -> Any:
     """At β = 1 nothing holds the scores of what was not observed, and there is no minimum."""
     return param(
@@ -242,12 +249,16 @@ class RankingSquares:
 
     alpha: float
     l2: float
+    answer: float = 1.0
+    """-1: items are solved for as if what is not observed were pulled to +1."""
+    extra: float = 0.0
+    """So much of λ more on the factors of users."""
 
     def user_terms(self, lengths: Counts, items: int) -> Terms:
         """Σ_u w_u Σ_i (s_ui + 1)² - Σ_observed s_ui + α Σ_observed (s_ui - 1)²."""
         weights = lengths / (2.0 * items)
-        ridge = self.l2 * (lengths / 2.0 + self.alpha * items)
-        return Terms(weights, weights, ridge, self.alpha, 0.5 + self.alpha)
+        ridge = self.l2 * (lengths / 2.0 + self.alpha * items + self.extra)
+        return Terms(weights, weights, ridge, self.alpha, 0.5 + self.alpha, answer=self.answer)
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """λ (Σ w_u + α m), the same for all."""
@@ -291,10 +302,13 @@ class Rg2(QuadraticLoss):
     cite = "Pu et al. (2024), Learning-efficient yet generalizable collaborative filtering"
     alpha: float = param(0.1, help="extra weight α of what was observed", low=0, log=True)
     l2: float = _l2(0.1)
+    variant: str = _variant("another sign of d0 for items, λ more for users")
 
     @property
     def objective(self) -> Objective:
         """The squares alone."""
+        if self.variant == "code":
+            return RankingSquares(self.alpha, self.l2, answer=-1.0, extra=1.0)
         return RankingSquares(self.alpha, self.l2)
 
 
@@ -327,11 +341,49 @@ class Rgx(QuadraticLoss):
     alpha: float = _alpha(0.1)
     l2: float = _l2(0.1)
     beta: float = _beta()
+    variant: str = _variant("another sign of d0 for items")
 
     @property
     def objective(self) -> Objective:
         """The squares, bounded."""
-        return Bounded(RankingSquares(self.alpha, self.l2), self.beta)
+        answer = -1.0 if self.variant == "code" else 1.0
+        return Bounded(RankingSquares(self.alpha, self.l2, answer=answer), self.beta)
+
+
+@dataclass(frozen=True)
+class WithProducts:
+    """Another objective with the products of scores, -Σ_u c0_u (Σ_i s_ui)² / n.
+
+    Together with the squares that is c0_u times the variance of a user's scores, n times over.
+    """
+
+    of: Objective
+
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
+        """Those of the other, on the factors of items less their mean."""
+        return replace(self.of.user_terms(lengths, items), centred=True)
+
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
+        """That of the other."""
+        return self.of.item_ridge(lengths, users)
+
+
+@LOSSES.register("rgx-exact")
+@dataclass(frozen=True)
+class RgxExact(QuadraticLoss):
+    """RG^x with the products of scores themselves: the softmax loss to second order.
+
+    RG² less Σ_u |I_u| / 2n² (Σ_i s_ui)². At α = 0 its minimum is that of RG², see `rg2_svd`.
+    """
+
+    cite = Rgx.cite
+    alpha: float = _alpha(0.1)
+    l2: float = _l2(0.1)
+
+    @property
+    def objective(self) -> Objective:
+        """The squares and the products."""
+        return WithProducts(RankingSquares(self.alpha, self.l2))
 
 
 @dataclass(frozen=True)

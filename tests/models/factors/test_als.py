@@ -21,7 +21,7 @@ from recbench.params import make
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 ALL = [
     als.Wrmf, als.Ials, als.IalsDebiased, als.Mse, als.MseDebiased, als.Rg2, als.Rgx, als.Rg2Ssm,
-    als.RgxSsm, als.Rg2Matrix, Rg2Svd,
+    als.RgxSsm, als.RgxExact, als.Rg2Matrix, Rg2Svd,
 ]  # fmt: skip
 SOME = [
     als.Wrmf.of(factors=4, alpha=3.0, l2=0.7),
@@ -41,10 +41,13 @@ SOME = [
     als.RgxSsm.of(factors=4, negatives=3, beta=0.4, l2=0.05),
     als.Rg2Matrix.of(factors=4, alpha=0.2, l2=0.05),
     als.Rg2Matrix.of(factors=4, alpha=0.0, l2=0.05),
+    als.RgxExact.of(factors=4, alpha=0.2, l2=0.05),
     Rg2Svd(factors=4, l2=0.05),
 ]
 each = pytest.mark.parametrize("model", SOME, ids=str)
 alternating = pytest.mark.parametrize("model", SOME[:-1], ids=str)
+separate = pytest.mark.parametrize("model", SOME[:-2], ids=str)
+"""Those in which no item's factors have a say in another's."""
 
 
 def changed(model, **settings):
@@ -77,6 +80,8 @@ def loss(model, matrix, scores):
     # Of |I_u| log Σ exp s_ui - Σ_seen s_ui the expansion at 0, without the products of scores.
     total = (2 * weight * scores + weight * scores**2).sum() - (seen * scores).sum()
     total += getattr(model, "alpha", 0.0) * (seen * (scores - 1) ** 2).sum()
+    if model.name == "rgx-exact":
+        total -= (weight[:, 0] / n * scores.sum(axis=1) ** 2).sum()
     if model.name == "rgx":
         total -= model.beta * (weight * scores**2).sum()
     if model.name == "rg2-matrix":
@@ -118,7 +123,7 @@ def penalties(model, matrix):
     if model.name in ("rg2-ssm", "rgx-ssm"):
         drawn = model.negatives / (model.negatives + 1)
         both = users / 2, drawn * users.sum() / (2 * n) + (1 - drawn) * items / 2
-    elif model.name in ("rg2", "rgx", "rg2-svd"):
+    elif model.name in ("rg2", "rgx", "rgx-exact", "rg2-svd"):
         alpha = getattr(model, "alpha", 0.0)
         both = users / 2 + alpha * n, np.full(n, users.sum() / (2 * n) + alpha * m)
     else:
@@ -176,7 +181,7 @@ def test_user_factors_leave_no_gradient(model, train):
     assert np.abs(gradients(model, dense(train), p, q)[0]).max() < 1e-9
 
 
-@alternating
+@separate
 def test_item_factors_leave_no_gradient_in_their_turn(model, train):
     _, p, q = fitted(model, train)
     with blas.workers() as pool:
@@ -343,6 +348,74 @@ def test_rg2_svd_minimises_the_exact_rgx():
         assert objective(model, matrix, *other) + products(*other) > best
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+def test_the_exact_rgx_ends_where_neither_side_has_a_slope(alpha):
+    """Its items are tied together by their sum, and come to rest over many sweeps."""
+    model, matrix = als.RgxExact.of(factors=3, alpha=alpha, l2=0.05), dense(example())
+    _, p, q = fitted(long(model, 1000), example())
+    for slope in gradients(model, matrix, p, q):
+        assert np.abs(slope).max() < 1e-7
+    if not alpha:
+        closed = fitted(Rg2Svd(factors=3, l2=0.05), example())[0].trace[-1]["objective"]
+        assert objective(model, matrix, p, q) == pytest.approx(closed, rel=1e-9)
+
+
+def test_to_second_order_the_softmax_loss_is_the_exact_rgx():
+    """|I| log Σ exp s - Σ_seen s at small scores, up to its constant and the cubes."""
+    scores, seen = 1e-3 * np.array([[0.3, -1.2, 0.5, 2.0]]), np.array([[1.0, 0.0, 0.0, 1.0]])
+    softmax = 2 * np.log(np.exp(scores).mean()) - (seen * scores).sum()
+    ours = loss(als.RgxExact.of(alpha=0.0), seen, scores)
+    assert ours == pytest.approx(softmax, abs=1e-9)
+    assert loss(als.Rg2.of(alpha=0.0), seen, scores) != pytest.approx(softmax, abs=1e-8)
+
+
+@pytest.mark.parametrize(("cls", "extra"), [(als.Rg2, 1.0), (als.Rgx, 0.0)])
+def test_the_variant_of_the_code_solves_the_equations_of_the_code(cls, extra, train):
+    """As they stand in the authors' rg2.py and rgx.py, user by user and item by item."""
+    model, matrix = cls.of(factors=4, alpha=0.2, l2=0.05, variant="code"), dense(train)
+    _, p, q = fitted(model, train)
+    (m, n), weight = matrix.shape, matrix.sum(axis=1) / (2 * matrix.shape[1])
+    rest = 1 - getattr(model.loss, "beta", 0.0)
+    for u, mine in enumerate(matrix > 0):
+        ridge = 0.05 * (mine.sum() / 2 + 0.2 * n) + 0.05 * extra
+        left = rest * weight[u] * q.T @ q + 0.2 * q[mine].T @ q[mine] + ridge * np.eye(4)
+        right = 0.7 * q[mine].sum(axis=0) - weight[u] * q.sum(axis=0)
+        assert np.allclose(left @ p[u], right, **EXACT)
+    with blas.workers() as pool:
+        Problem.of(model.loss.objective, train, model.name).solve_items(pool, p, q)
+    for i, mine in enumerate(matrix.T > 0):
+        left = rest * (p.T * weight) @ p + 0.2 * p[mine].T @ p[mine]
+        left += 0.05 * (weight.sum() + 0.2 * m) * np.eye(4)
+        right = 0.7 * p[mine].sum(axis=0) + weight @ p
+        assert np.allclose(left @ q[i], right, **EXACT)
+    assert model.text != cls.of(factors=4, alpha=0.2, l2=0.05).text
+
+
+@pytest.mark.parametrize("sweeps", [2, 5])
+def test_n_sweeps_of_others_are_one_less_of_ours_with_the_items_last(sweeps, train):
+    """Others begin with the users and end with the items; ours begin half a sweep before."""
+    model = als.Ials.of(factors=4, iterations=sweeps - 1, last="items", tol=0.0)
+    scorer, _, _ = fitted(model, train)
+    matrix, (r, s) = dense(train), penalties(model, dense(train))
+    q = Context().stream().standard_normal((9, 4), dtype=np.float32)
+    q = (q * np.float32(0.1 / 2.0)).astype(np.float64)
+
+    def solved(rows, other, ridges):
+        gram = model.loss.alpha0 * other.T @ other
+        return np.array([
+            np.linalg.solve(
+                gram + (other.T * row) @ other + ridge * np.eye(4), row @ other
+            )
+            for row, ridge in zip(rows, ridges, strict=True)
+        ])  # fmt: skip
+
+    for _ in range(sweeps):
+        p = solved(matrix, q, r)
+        q = solved(matrix.T, p, s)
+    rows = np.arange(len(p), dtype=np.int32)
+    assert np.allclose(scorer.score(train, rows), p @ q.T, **EXACT)
+
+
 @each
 def test_folding_in_a_user_of_training_gives_the_factors_of_training(model, train):
     scorer, p, _ = fitted(model, train)
@@ -464,7 +537,7 @@ def test_a_trace_asks_after_every_sweep_and_changes_nothing():
     assert np.array_equal(scorer.score(example()), alone)
 
 
-@alternating
+@separate
 def test_items_may_be_solved_last_once_more(model, train):
     model = long(model, 5)
     _, p, q = fitted(model, train)
