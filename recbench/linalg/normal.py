@@ -94,9 +94,9 @@ class Terms:
     gram: Vector
     push: Vector
     ridge: Vector
-    square: float
+    entry: float
     """c1."""
-    slope: float
+    pull: float
     """d1."""
     share: Vector | None = None
     """s; None is one."""
@@ -106,14 +106,14 @@ class Terms:
     """What d0 is times in the equations of the columns; but for 1 they are of no one objective."""
 
     @property
-    def entry(self) -> Vector:
+    def entries(self) -> Vector:
         """What each row has for c1, s c1: what the square of an observed score weighs more."""
-        return self._shared(self.square)
+        return self._shared(self.entry)
 
     @property
-    def pull(self) -> Vector:
+    def pulls(self) -> Vector:
         """What each row has for d1, s d1: how much an observed score is pulled up."""
-        return self._shared(self.slope)
+        return self._shared(self.pull)
 
     def _shared(self, scalar: float) -> Vector:
         return np.full(len(self.gram), scalar) if self.share is None else scalar * self.share
@@ -218,8 +218,8 @@ def solve(
     dtype = basis.factors.dtype
     roots = np.zeros(0) if columns is None else np.sqrt(columns)
     vectors = (
-        basis.spectrum, basis.total, terms.gram, terms.push, terms.ridge, terms.entry,
-        terms.pull, roots,
+        basis.spectrum, basis.total, terms.gram, terms.push, terms.ridge, terms.entries,
+        terms.pulls, roots,
     )  # fmt: skip
     with np.errstate(over="ignore"):  # infinity is found in the result
         numbers = [vector.astype(dtype) for vector in vectors]

@@ -25,7 +25,7 @@ class World:
     """Rows of very different lengths, factors of the columns, coefficients and weights."""
 
     def __init__(
-        self, factors, rows=12, columns=60, seed=0, dtype=np.float64, square=0.7, shared=False
+        self, factors, rows=12, columns=60, seed=0, dtype=np.float64, entry=0.7, shared=False
     ):
         rng = np.random.default_rng(seed)
         chance = np.linspace(0.0, 1.0, rows)[:, None]
@@ -33,7 +33,7 @@ class World:
         self.q = rng.standard_normal((columns, factors))
         self.grams, self.pushes = rng.random(columns), rng.standard_normal(columns)
         self.terms = Terms(
-            rng.random(rows) + 0.1, rng.standard_normal(rows), rng.random(rows) + 0.1, square, 1.3,
+            rng.random(rows) + 0.1, rng.standard_normal(rows), rng.random(rows) + 0.1, entry, 1.3,
             rng.integers(0, 3, rows) / 1.5 if shared else None,
         )  # fmt: skip
         self.shares = rng.integers(0, 4, columns) / 1.5 if shared else None
@@ -49,7 +49,7 @@ class World:
         gram = self.q.T @ (self.q * self.grams[:, None])
         total = self.pushes @ self.q
         solutions = []
-        terms = zip(self.matrix, t.gram, t.push, t.ridge, t.entry, t.pull, strict=True)
+        terms = zip(self.matrix, t.gram, t.push, t.ridge, t.entries, t.pulls, strict=True)
         for row, c0, d0, r, c1, d1 in terms:
             some = self.q[row > 0]
             weighted = some.T * self.column_shares[row > 0]
@@ -65,7 +65,7 @@ class World:
         """(1) of every row, and its penalty."""
         t, scores = self.terms, x @ self.q.T
         squares = t.gram * (self.grams * scores**2).sum(axis=1)
-        seen = t.entry[:, None] * scores**2 - 2 * t.pull[:, None] * scores
+        seen = t.entries[:, None] * scores**2 - 2 * t.pulls[:, None] * scores
         seen *= self.column_shares
         loss = squares + (self.matrix * seen).sum(axis=1) + 2 * t.push * (scores @ self.pushes)
         return loss, t.ridge * (x**2).sum(axis=1)
@@ -110,7 +110,7 @@ def test_rows_longer_than_a_stretch_do_too(shared):
 @shared
 @pytest.mark.parametrize("factors", [1, 8, 33])
 def test_without_extra_weight_on_entries_nothing_is_left_to_solve(factors, shared):
-    world = World(factors, square=0.0, shared=shared)
+    world = World(factors, entry=0.0, shared=shared)
     scores, _ = world.solved()
     assert np.allclose(scores, world.expected() @ world.q.T, **TIGHT)
 
@@ -173,8 +173,8 @@ def test_directions_that_the_factors_do_not_have_get_nothing():
     expected = []
     for row, c0, d0 in zip(world.matrix, t.gram, t.push, strict=True):
         some = world.q[row > 0]
-        right = t.slope * some.sum(axis=0) - d0 * world.q.sum(axis=0)
-        expected.append(np.linalg.pinv(c0 * gram + t.square * some.T @ some, rcond=1e-10) @ right)
+        right = t.pull * some.sum(axis=0) - d0 * world.q.sum(axis=0)
+        expected.append(np.linalg.pinv(c0 * gram + t.entry * some.T @ some, rcond=1e-10) @ right)
     assert np.allclose(world.solved()[0], np.array(expected) @ world.q.T, rtol=1e-6, atol=1e-6)
     assert np.allclose(world.squares, (np.array(expected) ** 2).sum(axis=1), rtol=1e-6, atol=1e-6)
 
@@ -194,7 +194,7 @@ def test_a_row_without_entries_needs_no_penalty():
 
 @pytest.mark.parametrize("steps", [0, 3])
 def test_numbers_that_run_away_are_an_error_with_advice(steps):
-    world = World(6, dtype=np.float32, square=1e39)
+    world = World(6, dtype=np.float32, entry=1e39)
     with pytest.raises(normal.Diverged, match="l2"):
         world.solved(np.ones((12, 6)), steps)
     world = World(6)

@@ -77,7 +77,7 @@ class Problem:
         terms = objective.user_terms(users.lengths, train.shape[1])
         ones = np.ones(train.shape[1])
         ridge = objective.item_ridge(items.lengths, train.shape[0])
-        item_terms = Terms(ones, terms.answer * ones, ridge, terms.square, terms.slope)
+        item_terms = Terms(ones, terms.answer * ones, ridge, terms.entry, terms.pull)
         return cls(objective, users, items, terms, item_terms)
 
     def solve_items(self, pool: Executor, p: Floats, q: Floats, steps: int = 0) -> float:

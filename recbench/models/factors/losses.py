@@ -324,8 +324,8 @@ class Bounded:
     def user_terms(self, lengths: Counts, items: int) -> Terms:
         """Those of the other, with 1 - β of the squares."""
         terms, rest = self.of.user_terms(lengths, items), 1.0 - self.beta
-        square = rest * terms.square if self.entries else terms.square
-        return replace(terms, gram=rest * terms.gram, square=square)
+        entry = rest * terms.entry if self.entries else terms.entry
+        return replace(terms, gram=rest * terms.gram, entry=entry)
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """That of the other."""
