@@ -230,7 +230,7 @@ class MseDebiased(QuadraticLoss):
     """
 
     cite = Mse.cite
-    weight: float = param(0.5, help="weight w of the negatives", low=0, high=1, log=True)
+    weight: float = param(0.05, help="weight w of the negatives", low=0, high=1, log=True)
     alpha: float = param(0.0, help="α: likes that nobody saw, as a share of those seen", low=0)
     unknown: float = param(0.0, help="K: such likes, the same number for every user", low=0)
     l2: float = _l2(0.001)
