@@ -92,7 +92,7 @@ def test_gowallas_rows_of_the_deql_paper_are_outside_its_grid():
     ("change", "why"),
     [
         ({"our_dataset": ""}, "its dataset is not known"),
-        ({"our_model": "simplex"}, "no such model yet"),
+        ({"our_model": "nobody-built-it"}, "no such model yet"),
         ({"parameters": ""}, "parameters not known"),
         ({"metric": "induced rank"}, "not a ranking metric"),
         ({"our_dataset": "elsewhere"}, "no data: recbench fetch elsewhere"),
