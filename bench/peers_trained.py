@@ -8,10 +8,15 @@ numbers of the table that is printed, and for each model of RecBole a curve, `re
 seconds of training, epochs, ndcg@20. All items are ranked, those of the training set are masked and
 the ideal list is as long as the held-out items, 20 at most. Ranking, reading and building the graph
 are outside of the clocks. Where a curve ends while its values still rise, its seconds are a lower
-bound of the time to converge. On a busy machine trust the quiet step, the 5 % quantile of all
-steps, and what is made of it; how ndcg@20 grows by epochs does not depend on the machine.
+bound of the time to converge.
+
+`quiet` is the 5 % quantile of all steps and what is made of it, for a machine with other work. If
+that never rests, not even the quiet step is quiet: set OMP_WAIT_POLICY=PASSIVE, so that waiting
+threads cost nothing, and look at the processor's seconds. How ndcg@20 grows by epochs does not
+depend on the machine: one thread and two gave the same digits.
+
 With `--keep-memory` glibc does not give freed memory back; without it, as it comes, each step by
-user pays for the pages of its blocks of scores once more.
+user pays for the pages of its blocks of scores once more. Measure both.
 
 It needs an environment of its own, with PyTorch (the CPU build) before RecBole, which asks for ray
 and for an old colorlog that training does not need:
@@ -25,7 +30,7 @@ and for an old colorlog that training does not need:
 RecBole as it comes: batches of 2,048 interactions, one uniform negative each, Adam at 1e-3, dense,
 and no decay. LightGCN has three layers, as in its authors' command for Gowalla (RecBole's own
 default is two), and RecBole's weight 1e-5 of the norms. Steps are made by `Trainer._train_epoch`,
-which `fit` calls, and include the drawing of negatives.
+which `fit` calls, and include the drawing of negatives, not the shuffle before an epoch.
 """
 
 import argparse
@@ -149,8 +154,8 @@ def recbole_trainer(world: World, name: str, folder: Path) -> tuple[Any, Any, Ca
     model = get_model(name)(config, batches._dataset)
     trainer = get_trainer(config["MODEL_TYPE"], name)(config, model)
     numbered = [
-        [data.field2token_id[field][str(old)] for old in range(count)]
-        for field, count in zip(("user_id", "item_id"), world.train.shape, strict=True)
+        [data.field2token_id[column][str(old)] for old in range(count)]
+        for column, count in zip(("user_id", "item_id"), world.train.shape, strict=True)
     ]
 
     @torch.no_grad()
@@ -286,7 +291,7 @@ def table(rows: int, rows_only: bool = False) -> torch.nn.Embedding:
 # --- mf-ccl with sampled negatives ----------------------------------------------------------------
 
 BATCH, NEGATIVES = 256, 800
-PUBLISHED_EPOCHS = {"20 epochs s": 20, "30 epochs s": 30, "40 epochs s": 40}
+PUBLISHED_EPOCHS = (20, 30, 40)
 """SimpleX's log: recall@20 .1776, .1830 and at last .1837; within 1 % after 20 to 30 epochs."""
 
 
@@ -305,7 +310,10 @@ def sampled(world: World, timer: Timer, *, steps: int = 50) -> Numbers:
         with timer if number >= 3 else Timer():
             sampled_step(user[batch], item[batch], users, items, optimizer)
     found = timer.numbers(len(user) / BATCH)
-    return found | {name: found["quiet epoch s"] * n for name, n in PUBLISHED_EPOCHS.items()}
+    return found | {
+        f"s of {epochs} epochs, extrapolated": epochs * found["quiet epoch s"]
+        for epochs in PUBLISHED_EPOCHS
+    }
 
 
 def sampled_step(
