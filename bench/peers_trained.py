@@ -12,8 +12,8 @@ bound of the time to converge.
 
 `quiet` is the 5 % quantile of all steps and what is made of it, for a machine with other work. If
 that never rests, not even the quiet step is quiet: set OMP_WAIT_POLICY=PASSIVE, so that waiting
-threads cost nothing, and look at the processor's seconds. How ndcg@20 grows by epochs does not
-depend on the machine: one thread and two gave the same digits.
+threads cost nothing, and look at the processor's seconds. How ndcg@20 grows by epochs need not be
+measured on a quiet machine: BPR's ten first epochs gave the same digits with one thread and two.
 
 With `--keep-memory` glibc does not give freed memory back; without it, as it comes, each step by
 user pays for the pages of its blocks of scores once more. Measure both.
