@@ -194,6 +194,7 @@ def check(model: Trainable) -> None:
 
 def _refuse(model: Trainable, train: sparse.csr_array, ctx: Context) -> None:
     """Say what cannot be trained on these data, before anything is."""
+    check(model)  # a class of a plugin may not have done so
     training, loss = model.training, trained(model.loss)
     negatives, (users, items) = training.negatives_for(loss, model.encoder), train.shape
     drawn = min(training.drawn, items)
