@@ -1,7 +1,8 @@
 """The results folder of a campaign: an append-only log, and the tables made from it.
 
     trials.jsonl          one line per finished trial and part; the truth, only ever appended to
-    per-user/ID-PART.parquet   one row per user: the values behind the means
+    per-user/ID-PART.parquet   one row per user: the values behind the means, unless a search
+                          stopped the trial
     traces/ID.csv         one line per round of a fit, where --trace asked for it
     metrics.csv           the log as a table: a pure function of the log's numbers
     manifest.json         for every run: machine, versions, command, data, times
@@ -27,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from recbench.campaign.row import SCHEMA, Row
+from recbench.campaign.row import SCHEMA, Row, furthest
 from recbench.campaign.table import table
 from recbench.errors import DataError
 from recbench.files import atomic_path, clear_leftovers
@@ -47,7 +48,7 @@ class Campaign:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.log = folder / LOG
-        self._read, self._rows = 0, dict[tuple[str, str], Row]()
+        self._read, self._lines = 0, dict[tuple[str, str, int], Row]()
         self._unread, self._cut = 0, False
 
     def create(self) -> None:
@@ -91,9 +92,14 @@ class Campaign:
         return FileLock(self.folder / ".lock")
 
     def rows(self) -> dict[tuple[str, str], Row]:
-        """The last row of each trial and part. A line cut short by a crash is not a row.
+        """What is known of each trial on each part: the last row, if the fit was not stopped."""
+        return furthest(self.lines().values())
 
-        Only what was added since the last call is read: other processes may be writing.
+    def lines(self) -> dict[tuple[str, str, int], Row]:
+        """The last row of each trial and part, and of each round that fits were stopped at.
+
+        A line cut short by a crash is not a row. Only what was added since the last call is read:
+        other processes may be writing.
         """
         try:
             with self.log.open("rb") as log:
@@ -105,11 +111,11 @@ class Campaign:
         for line in added[:whole].split(b"\n"):
             row = self._parse(line)
             if row is not None:
-                self._rows[row.trial, row.part] = row
+                self._lines[row.trial, row.part, row.stopped] = row
             elif line.strip():
                 self._unread += 1
         self._read, self._cut = self._read + whole, whole < len(added)
-        return dict(self._rows)
+        return dict(self._lines)
 
     def problems(self) -> list[str]:
         """What of the log is no row, as sentences."""

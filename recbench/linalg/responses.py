@@ -29,6 +29,9 @@ from recbench.linalg.types import Floats, Indices, Vector
 PANEL = 512
 """Columns of a panel: 512 rows of them are 1 MB in float32, half of a core's own cache."""
 
+CHUNK = 64
+"""Rows that are looked at together where they are not looked at in panels."""
+
 Hide = Callable[[Floats, int], None]
 """Sets scores of a panel that must not count to -infinity; it begins with this column."""
 
@@ -119,9 +122,12 @@ class Block:
 
     def pull(self, c: Vector, b: Vector | None = None) -> Floats:
         """G C."""
-        out: Floats = np.zeros_like(self.a)
-        for factor, part in zip(self._factor, self.room.pulled, strict=True):
-            out += (factor * c).astype(out.dtype)[:, None] * part
+        from recbench.linalg import responses_kernel as kernel
+
+        weights, out = (self._factor * c).astype(self.a.dtype), np.empty_like(self.a)
+        chunks = ((first, min(first + CHUNK, len(out))) for first in range(0, len(out), CHUNK))
+        given = weights, self.room.pulled, out
+        blas.finish(self.pool, kernel.weighed, ((*chunk, *given) for chunk in chunks))
         if b is not None:
             out += np.outer(b, self._total()).astype(out.dtype)
         return out
@@ -171,33 +177,25 @@ class Block:
         return Means(np.log(total / size) + scale * highest, np.ones(len(total)))
 
     def _thresholds(self, hide: Hide | None) -> Floats:
-        """The τ of each row with Σ [s - τ]₊ = 1.
-
-        From below, where more than enough is above τ, the line through those that are leads to the
-        next τ; once nothing more falls out, it is exact.
-        """
+        """The τ of each row with Σ [s - τ]₊ = 1."""
         from recbench.linalg import responses_kernel as kernel
 
-        shape = len(self.bounds), len(self.a)
-        counts, totals = np.empty(shape, self.a.dtype), np.empty(shape, self.a.dtype)
+        rows, dtype = len(self.a), self.a.dtype
+        tops = np.empty((len(self.bounds), rows), dtype)
 
         def fill(number: int, start: int, stop: int) -> None:
             self._fill(number, start, stop, hide)
-            kernel.highest(self._panel(start, stop), totals[number])
-
-        def above(number: int, start: int, stop: int) -> None:
-            kernel.above(self._panel(start, stop), tau, counts[number], totals[number])
+            kernel.highest(self._panel(start, stop), tops[number])
 
         blas.finish(self.pool, fill, self.bounds)
-        tau: Floats = totals.max(axis=0) - 1
-        before: Floats = np.full(len(tau), -1.0)
-        while True:
-            blas.finish(self.pool, above, self.bounds)
-            count = counts.sum(axis=0, dtype=np.float64)
-            if (count == before).all():
-                return tau
-            before = count
-            tau = ((totals.sum(axis=0, dtype=np.float64) - 1) / count).astype(tau.dtype)
+        tau, top = np.empty(rows, dtype), tops.max(axis=0)
+        scores = self.room.scores, rows, self.width, PANEL
+        chunks = range(0, rows, CHUNK)
+        blas.finish(
+            self.pool, kernel.thresholds,
+            ((*scores, first, min(first + CHUNK, rows), top, tau) for first in chunks),
+        )  # fmt: skip
+        return tau
 
 
 class Shared(Block):

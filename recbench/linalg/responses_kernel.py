@@ -173,16 +173,34 @@ def squares(panel: Floats, slopes: Floats, values: Floats) -> None:
 
 
 @fast
-def above(panel: Floats, shift: Floats, count: Floats, total: Floats) -> None:
-    """How many scores of a row are above the shift, and Σ of them."""
-    zero, one = panel.dtype.type(0), panel.dtype.type(1)
-    for r in range(panel.shape[0]):
-        row, limit = panel[r], shift[r]
-        number, value = zero, zero
-        for j in range(panel.shape[1]):
-            number += one if row[j] > limit else zero
-            value += row[j] if row[j] > limit else zero
-        count[r], total[r] = number, value
+def thresholds(
+    scores: Floats, rows: int, columns: int, width: int, first: int, last: int, tops: Floats,
+    out: Floats,
+) -> None:  # fmt: skip
+    """The τ of rows from `first` to before `last` with Σ [s - τ]₊ = 1; panels have this width.
+
+    From below, where more than enough is above τ, the line through those that are leads to the
+    next τ; once nothing more falls out, it is exact.
+    """
+    row = np.empty(columns, scores.dtype)
+    zero, one = scores.dtype.type(0), scores.dtype.type(1)
+    for r in range(first, last):
+        for start in range(0, columns, width):
+            stop = min(start + width, columns)
+            place = rows * start + r * (stop - start)
+            row[start:stop] = scores[place : place + stop - start]
+        tau, before = tops[r] - one, -one
+        while True:
+            total, count = zero, zero
+            for j in range(columns):
+                inside = row[j] > tau
+                total += row[j] - tau if inside else zero
+                count += one if inside else zero
+            if count in (before, zero):
+                break
+            before = count
+            tau += (total - one) / count
+        out[r] = tau
 
 
 @fast
@@ -224,6 +242,17 @@ def hardest(panel: Floats, shift: Floats, total: Any, slopes: Floats, values: Fl
 
 
 @fast
+def weighed(first: int, last: int, weights: Floats, parts: Floats, out: Floats) -> None:
+    """Rows of Σ weight x part, in the order of the parts."""
+    for r in range(first, last):
+        out[r] = 0
+        for p in range(parts.shape[0]):
+            weight = weights[p, r]
+            for k in range(out.shape[1]):
+                out[r, k] += weight * parts[p, r, k]
+
+
+@fast
 def dots(
     a: Floats, c: Floats, starts: npt.NDArray[np.int64], columns: npt.NDArray[np.int32], out: Floats
 ) -> None:
@@ -250,6 +279,32 @@ def add_cells(
                 a_bar[r, k] += value * c[other, k]
             for k in range(a.shape[1]):
                 c_bar[other, k] += value * a[r, k]
+
+
+@fast
+def normalise(first: int, last: int, x: Floats, least: Any, unit: Floats, inverse: Floats) -> None:
+    """Rows over their lengths, and one over these; rows shorter than `least` become zeros."""
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    for r in range(first, last):
+        square = zero
+        for k in range(x.shape[1]):
+            square += x[r, k] * x[r, k]
+        length = math.sqrt(square)
+        scale = one / length if length >= least else zero
+        inverse[r] = scale
+        for k in range(x.shape[1]):
+            unit[r, k] = x[r, k] * scale
+
+
+@fast
+def normalise_back(first: int, last: int, gradient: Floats, unit: Floats, inverse: Floats) -> None:
+    """G -> (g - (g·u) u) over the length, by row."""
+    for r in range(first, last):
+        along = unit.dtype.type(0)
+        for k in range(unit.shape[1]):
+            along += gradient[r, k] * unit[r, k]
+        for k in range(unit.shape[1]):
+            gradient[r, k] = (gradient[r, k] - along * unit[r, k]) * inverse[r]
 
 
 @fast

@@ -155,6 +155,8 @@ class Scorer:
     """For each round of the fit: its number, the seconds so far, and what was measured."""
     rounds: int = field(default=0, kw_only=True)
     """After how many rounds it was handed out, where it was made in rounds."""
+    stopped: bool = field(default=False, kw_only=True)
+    """Whether `Context.stop` kept its fit from going on."""
 
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""

@@ -5,9 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from recbench.campaign.row import Row, fact_names, metric_names
+from recbench.campaign.row import STOPPED, Row, fact_names, metric_names
 from recbench.campaign.selection import ranked, selected
 from recbench.campaign.table import frame_of
+from recbench.errors import counted
 from recbench.params import format_value
 from recbench.report.tables import View
 
@@ -23,11 +24,20 @@ def views(rows: Iterable[Row], select: str, most: int = MOST_LINES) -> list[View
     test = [row for row in listed if row.part == "test"]
     tables = [_valid_view(valid, chosen, select, most)] if valid else []
     if test:
-        tables.append(_test_view(test, chosen))
+        tables.append(_test_view(test, chosen, validated=bool(valid)))
     failures = [row for row in listed if row.status != "ok"]
+    if tables:
+        tables[0].notes += stopped_notes(listed)
     if tables and failures:
         tables[0].notes += failure_notes(failures)
     return tables
+
+
+def stopped_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """How many trials a search stopped."""
+    count = sum(row.stopped_at is not None for row in rows)
+    if count:
+        yield f"{counted(count, 'trial')} stopped early by the search: measured there, not selected"
 
 
 def failure_notes(failures: Sequence[Row]) -> Iterator[str]:
@@ -59,9 +69,10 @@ def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most:
     return view
 
 
-def _test_view(rows: Sequence[Row], chosen: Collection[str]) -> View:
+def _test_view(rows: Sequence[Row], chosen: Collection[str], *, validated: bool) -> View:
     others = sum(row.trial not in chosen for row in rows)
-    title = f"Test, {_users(rows)} users; the trials selected on validation"
+    how = "the trials selected on validation" if validated else "settings chosen beforehand"
+    title = f"Test, {_users(rows)} users; {how}"
     if not others:
         return View(title, _frame(rows, every=True), part="test", spare=_spare(rows))
     view = View(f"Test, {_users(rows)} users", _frame(rows, every=True), part="test")
@@ -85,6 +96,7 @@ def _users(rows: Sequence[Row]) -> str:
 def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
     """Model, the parameters that vary (or every one), metrics, facts and seconds."""
     varying, facts = _varying(rows), fact_names(rows)
+    stopped = any(row.stopped_at for row in rows)
     seeds = len({row.seed for row in rows}) > 1
     lines = []
     for row in rows:
@@ -95,10 +107,11 @@ def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
         line: dict[str, Any] = {"model": row.model, "parameters": " ".join(words)}
         line |= {"seed": row.seed} if seeds else {}
         line |= {name: row.metrics.get(name) for name in metric_names(rows)}
+        line |= {STOPPED: row.stopped_at} if stopped else {}
         line |= {name: row.facts.get(name) for name in facts}
         line |= {"fit s": row.fit_seconds, "rank s": row.score_seconds}
         lines.append(line)
-    return frame_of(lines, facts)
+    return frame_of(lines, [*facts, STOPPED] if stopped else facts)
 
 
 def _varying(rows: Sequence[Row]) -> set[str]:

@@ -218,8 +218,8 @@ class SweepFamily(Family[Swept]):
 
 
 def _with_sweeps(fit: Fit, count: int) -> Fit:
-    """The same, with a fact if there were fewer sweeps than asked for."""
-    if isinstance(fit, Scorer) and fit.rounds < count:
+    """The same, with a fact if fewer sweeps than asked for were enough."""
+    if isinstance(fit, Scorer) and fit.rounds < count and not fit.stopped:
         return replace(fit, facts={**fit.facts, "sweeps": fit.rounds})
     return fit
 
@@ -299,10 +299,16 @@ class Als(Model):
                 f"the loss {self.loss} is not a quadratic one: mf[loss={self.loss}] trains it"
             )
 
+    @property
+    def most_rounds(self) -> int:
+        """The number of sweeps."""
+        return self.sweeps.iterations
+
 
 def _model_of(loss: Any) -> Any:
     """The model that `als` is with this loss, whose parameters and name become its own."""
-    namespace = {name: vars(Als)[name] for name in ("family", "stochastic", "traced")}
+    shared = ("family", "stochastic", "traced", "most_rounds")
+    namespace = {name: vars(Als)[name] for name in shared}
     namespace |= {"cite": loss.cite, "__doc__": loss.__doc__, "__module__": __name__}
     fields = [("sweeps", Sweeps, inlined(Sweeps)), ("loss", loss, inlined(loss))]
     name, bases = loss.__name__, (Model,)

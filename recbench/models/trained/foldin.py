@@ -68,8 +68,9 @@ class Newcomers:
         """Begin among the items that they have, and go down."""
         items, train = self.tables["items"], Pattern.of(history)
         cosine = SIMILARITIES["cosine"]
-        among = history.astype(items.dtype) @ cosine.items(items)[0]
-        out[...] = cosine.users(among)[0] * items.dtype.type(self.length)
+        with blas.workers() as pool:
+            among = history.astype(items.dtype) @ cosine.items(items, pool)[0]
+            out[...] = cosine.users(among, pool)[0] * items.dtype.type(self.length)
         problem, fixed = self.problem.with_users(train), _Fixed(out, items)
         tables = {**self.tables, **learned_of_users(problem.loss, len(out), items.dtype)}
         batch = of_users(train, np.arange(len(out)))

@@ -40,6 +40,7 @@ def _made(
     namespace = {"family": TrainedFamily(), "stochastic": True, "traced": True}
     namespace |= {"cite": cite, "__doc__": doc, "__module__": __name__}
     namespace["__post_init__"] = _sensible
+    namespace["most_rounds"] = property(lambda model: model.training.epochs)
     known = {field: value for field, value in training.items() if field in Training.__annotations__}
     rest = {field: value for field, value in training.items() if field not in known}
     fields = [

@@ -272,9 +272,11 @@ class Epochs(Rounds):
         find = strangers
 
         def newcomers(history: sparse.csr_array) -> Floats:
-            return rank.users(find(history))[0]
+            with blas.workers() as pool:
+                return rank.users(find(history), pool)[0]
 
-        return Scorer(Factors(FoldIn(rank.users(users)[0], newcomers), rank.items(items)[0]))
+        users, items = rank.users(users, self.pool)[0], rank.items(items, self.pool)[0]
+        return Scorer(Factors(FoldIn(users, newcomers), items))
 
     def state(self) -> State:
         """The tables, and what Adam knows of them."""
