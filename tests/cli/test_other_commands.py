@@ -108,7 +108,11 @@ def test_info_cites_the_model_and_the_loss_that_it_holds(recbench):
 
 def test_every_loss_has_a_formula_and_a_paper(recbench):
     lines = json.loads(recbench("list", "losses", "--json").stdout)
-    assert all(line["formula"] and LOSSES.get(line["name"]).cite for line in lines)
+    ours = [line for line in lines if line["from"].startswith("recbench ")]  # not of other tests
+    assert len(ours) > 20
+    assert not [
+        line["name"] for line in ours if not (line["formula"] and LOSSES.get(line["name"]).cite)
+    ]
     shown = recbench("list", "losses").stdout
     assert "1 - s_ui + w E_j [s_uj - ε]₊" in shown
 
