@@ -31,7 +31,6 @@ from recbench.models.trained.encoders import (
     Gradient,
     Weights,
     by_row,
-    squares,
 )
 from recbench.models.trained.loss import Grades, Loss, Positives
 from recbench.models.trained.training import TrainedFamily, Training
@@ -111,5 +110,4 @@ __all__ = [
     "part_of",
     "run",
     "shuffle_users",
-    "squares",
 ]

@@ -253,6 +253,23 @@ def weighed(first: int, last: int, weights: Floats, parts: Floats, out: Floats) 
 
 
 @fast
+def contained(
+    starts: npt.NDArray[np.int64], columns: npt.NDArray[np.int32], rows: npt.NDArray[np.int64],
+    wanted: npt.NDArray[np.int32], out: npt.NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Whether each of some rows of a matrix stores the column beside; columns ascend in a row."""
+    for e in range(len(rows)):
+        low, high = starts[rows[e]], starts[rows[e] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if columns[middle] < wanted[e]:
+                low = middle + 1
+            else:
+                high = middle
+        out[e] = low < starts[rows[e] + 1] and columns[low] == wanted[e]
+
+
+@fast
 def dots(
     a: Floats, c: Floats, starts: npt.NDArray[np.int64], columns: npt.NDArray[np.int32], out: Floats
 ) -> None:

@@ -100,11 +100,7 @@ class _Fixed(Bound):
                 a = a + weights.users[:, None].astype(a.dtype) * users
             return {"users": by_row(batch.users, a)}
 
-        return Forward(users, self.items, back)
-
-    def penalty(self, batch: Batch, weights: Weights) -> float:
-        """The squares of what is penalised, weighed."""
-        return 0.0  # nobody asks for the value
+        return Forward(users, self.items, back, lambda: (users, self.items))
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""

@@ -15,7 +15,7 @@ from recbench.linalg.normal import Pattern
 from recbench.linalg.responses import Block, Hide, Own, Room, Shared
 from recbench.linalg.types import Floats, Vector
 from recbench.models.trained.batches import Batch, of_users
-from recbench.models.trained.encoders import Bound, Gradient, Weights, by_row
+from recbench.models.trained.encoders import Bound, Gradient, Weights, by_row, squares
 from recbench.models.trained.loss import Loss, Positives
 from recbench.models.trained.similarity import SIMILARITIES
 
@@ -150,7 +150,8 @@ def step(
     size = 1 / max(batch.interactions, 1)
     value, penalties = found.value, problem.penalties(batch)
     if penalties is not None:
-        value += size * encoder.penalty(batch, penalties)
+        users, items = vectors.trained()
+        value += size * (squares(users, penalties.users) + squares(items, penalties.items))
         penalties = Weights(2 * size * penalties.users, 2 * size * penalties.items)
     gradients = {**found.gradients, **vectors.back(users_bar, items_bar, penalties)}
     aside = encoder.aside(batch, room)

@@ -41,16 +41,16 @@ class Training(Described):
     """How vectors are trained: their length, the steps, what they are compared with, how long."""
 
     factors: int = param(64, help="length of users' and items' vectors", low=1, log=True)
-    epochs: int = param(40, help="passes over the data; a grid over this costs one fit", low=1)
+    epochs: int = param(30, help="passes over the data; a grid over this costs one fit", low=1)
     rate: float = param(
         0.01, help="learning rate: how far a step goes", low=0, open_low=True, log=True
     )
-    decay_at: str = param("never", help="epochs after which the rate is lowered, as in 20+30")
+    decay_at: str = param("20+26", help="epochs after which the rate is lowered, as in 20+30")
     decay: float = param(
         0.1, help="what the rate is then multiplied by", low=0, high=1, open_low=True
     )
     batch: int = param(
-        512, help="users in a step if they face all items with all they have, else interactions",
+        256, help="users in a step if they face all items with all they have, else interactions",
         low=1, log=True,
     )  # fmt: skip
     negatives: str = param(
