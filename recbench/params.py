@@ -217,6 +217,18 @@ def params_within(cls: type, given: Mapping[str, object] | None = None) -> Mappi
     return specs
 
 
+def classes_within(cls: type, given: Mapping[str, object] | None = None) -> Iterator[type]:
+    """A class, and those of what it holds, inlined or chosen by the settings or by default."""
+    yield cls
+    for field in dataclasses.fields(cls):
+        of = field.metadata.get("param", {}).get("of")
+        if "inlined" in field.metadata:
+            yield from classes_within(field.metadata["inlined"])
+        elif of is not None:
+            inner, known = chosen(str((given or {}).get(field.name, field.default)), of)
+            yield from classes_within(inner, known)
+
+
 def _below(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of what is held under this name, by the names that they have there."""
     start = f"{name}."

@@ -2,7 +2,8 @@
 
     from recbench.plugin import MODELS, Constant, Model, Scorer, param
 
-docs/adding-a-model.md has a whole file for a model, a metric, a split, a reader and a loss.
+docs/adding-a-model.md has a whole file for a model, a metric, a split, a reader, losses and an
+encoder.
 """
 
 from recbench.data.dataset import Dataset, binary_csr
@@ -15,12 +16,24 @@ from recbench.data.readers.options import listed
 from recbench.errors import DataError, RecbenchError, Refused, UsageError
 from recbench.evaluate.ranking import Ranking
 from recbench.linalg.normal import Terms
+from recbench.linalg.responses import Means, Response
 from recbench.models.base import Family, Fit, Model
 from recbench.models.context import Context
 from recbench.models.factors.losses import Objective, QuadraticLoss
 from recbench.models.popularity import Constant
 from recbench.models.rounds import Rounds, Schedule, run
 from recbench.models.scorers import Base, Factors, ItemItem, Query, Scorer
+from recbench.models.trained.batches import Batch
+from recbench.models.trained.encoders import (
+    Bound,
+    Encoder,
+    Forward,
+    Gradient,
+    Weights,
+    by_row,
+)
+from recbench.models.trained.loss import Grades, Loss, Positives
+from recbench.models.trained.training import TrainedFamily, Training
 from recbench.params import Described, held, inlined, make, param
 from recbench.registry import LOSSES, METRICS, MODELS, READERS, SPLITS, Registry
 from recbench.splits.base import SplitRule, check_data, check_part, part_of
@@ -35,29 +48,39 @@ __all__ = [
     "READERS",
     "SPLITS",
     "Base",
+    "Batch",
     "Block",
+    "Bound",
     "CellError",
     "Constant",
     "Context",
     "DataError",
     "Dataset",
     "Described",
+    "Encoder",
     "Factors",
     "Family",
     "Fit",
+    "Forward",
+    "Grades",
+    "Gradient",
     "Interactions",
     "ItemItem",
     "Limits",
+    "Loss",
+    "Means",
     "Member",
     "Model",
     "Objective",
     "Part",
+    "Positives",
     "QuadraticLoss",
     "Query",
     "Ranking",
     "RecbenchError",
     "Refused",
     "Registry",
+    "Response",
     "Rounds",
     "Schedule",
     "Scorer",
@@ -65,10 +88,14 @@ __all__ = [
     "SplitRule",
     "TableBuilder",
     "Terms",
+    "TrainedFamily",
+    "Training",
     "UsageError",
+    "Weights",
     "ahead",
     "binary_csr",
     "blocks",
+    "by_row",
     "by_user",
     "check_data",
     "check_part",

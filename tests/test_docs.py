@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recbench.models.contract import check_model
-from recbench.registry import MODELS, load_plugin
+from recbench.registry import LOSSES, MODELS, load_plugin
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -112,6 +112,16 @@ def test_the_model_of_the_guide_passes_the_contract(tmp_path, folder):
     load_plugin(path)
     problems = [result for result in check_model(MODELS.get("rarity")()) if result.problem]
     assert not problems
+
+
+def test_the_page_of_trained_models_names_all_of_them():
+    page, home = (ROOT / "docs" / "trained-models.md").read_text(encoding="utf-8"), "models.trained"
+    known = [
+        (name, registry.get(name)) for registry in (LOSSES, MODELS) for name in registry.names()
+    ]
+    names = [name for name, thing in known if home in thing.__module__]  # and not those of plugins
+    assert len(names) > 30
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A model, a metric, a split, a reader and a loss: each the file that the documentation shows."""
+"""A model, a metric, a split, a reader, losses and an encoder: the files that the page shows."""
 
 import re
 import subprocess
@@ -22,9 +22,10 @@ def plugins(folder):
     return folder
 
 
-def test_the_page_has_five_files_and_they_import_from_one_module(plugins):
+def test_the_page_has_seven_files_and_they_import_from_one_module(plugins):
     files = sorted(path.name for path in plugins.glob("*.py"))
-    assert files == ["active.py", "baskets.py", "one_out.py", "rarity.py", "rbp.py"]
+    models = ["active.py", "mine_own.py", "rarity.py", "together.py"]
+    assert files == sorted([*models, "baskets.py", "one_out.py", "rbp.py"])
     for name in files:
         text = (plugins / name).read_text()
         assert set(re.findall(r"recbench(?:\.\w+)*", text)) == {"recbench.plugin"}
@@ -42,6 +43,12 @@ def test_the_page_has_five_files_and_they_import_from_one_module(plugins):
         "check-plugin --plugin active.py als[loss=active]",
         "info --plugin active.py als[loss=active]",
         "list losses --plugin active.py",
+        f"run {OWN} --plugin active.py -m mf[loss=active,epochs=2]",
+        "info --plugin mine_own.py mine-own",
+        f"run {OWN} --plugin mine_own.py -m mf[loss=mine-own,epochs=2] --grid loss.weight=3,10,30",
+        "check-plugin --plugin mine_own.py mf[loss=mine-own,epochs=2]",
+        "check-plugin --plugin together.py mf-together[epochs=2]",
+        f"run {OWN} --plugin together.py -m mf-together[loss=mine-plus] --grid epochs=1,2",
     ],
 )
 def test_each_does_what_the_page_says(plugins, recbench, words):

@@ -16,7 +16,7 @@ COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
     "recipe-search": "Search for the preparation that gives published counts.",
     "list": "List datasets, models, losses, metrics, splits or runs.",
-    "info": "Explain a dataset, model, metric or split.",
+    "info": "Explain a dataset, model, loss, metric or split.",
     "run": "Fit models, tune them on validation, measure the best on test.",
     "show": "Print the tables of a results folder.",
     "report": "Write a results folder as one HTML file.",

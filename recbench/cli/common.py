@@ -107,10 +107,16 @@ LINES_APART = 10.0
 """Seconds between lines of progress where there is no terminal to draw a bar on."""
 
 
+SLOW = 0.1
+"""Seconds from which on it is said how many a step takes: others are bytes or users."""
+
+
 class Bars:
     """One progress bar per kind of work, on standard error; elsewhere a line now and then.
 
-    `verbose` adds a line whenever some work is done, with the seconds since the beginning.
+    Both say how fast it goes and how long it will take, by what was seen of it: a fit that goes on
+    after a kill begins somewhere in the middle. `verbose` adds a line whenever some work is done,
+    with the seconds since the beginning.
     """
 
     def __init__(self, enabled: bool = True, *, verbose: bool = False, **look: Any) -> None:
@@ -118,6 +124,8 @@ class Bars:
         self._begun = self._told = time.monotonic()
         self.look = {"leave": False, "dynamic_ncols": True, **look}
         self._bars: dict[str, Any] = {}
+        self._first: dict[str, tuple[float, int]] = {}
+        """When work was first heard of that has not ended, and how much was done by then."""
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Show that `done` of `total` steps of `what` are done."""
@@ -133,20 +141,28 @@ class Bars:
         from tqdm import tqdm
 
         bar = self._bars.get(what)
-        if bar is None or bar.total != (total or None):
+        if bar is None or bar.total != (total or None) or done < bar.n:
             self._close(what)
-            bar = self._bars[what] = tqdm(desc=what, total=total or None, **self.look)
+            bar = tqdm(desc=what, total=total or None, initial=done, **self.look)
+            self._bars[what] = bar
         bar.update(done - bar.n)
         if 0 < total <= done and what != "trials":
             self._close(what)
 
     def _tell(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
+        since, first = self._first.setdefault(what, (now, done))
+        if done < first:  # it began anew
+            since, first = self._first[what] = now, done
         if now - self._told >= LINES_APART and total:
             self._told = now
-            say(f"{what}: {done:,} of {total:,} ({done / total:.0%})")
+            rest = _rest((now - since) / (done - first), total - done) if done > first else ""
+            say(f"{what}: {done:,} of {total:,} ({done / total:.0%}){rest}")
+        if 0 < total <= done:
+            self._close(what)
 
     def _close(self, what: str) -> None:
+        self._first.pop(what, None)
         bar = self._bars.pop(what, None)
         if bar is not None:
             bar.close()
@@ -162,6 +178,14 @@ class Bars:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _rest(each: float, left: int) -> str:
+    """How long a step takes, and how long those that are left will take."""
+    from recbench.doctor import duration
+
+    step = f", {each:.1f} s each" if each >= SLOW else ""
+    return step + (f", {duration(each * left)} left" if left > 0 else "")
 
 
 def byte_bars(enabled: bool = True) -> Bars:

@@ -22,6 +22,7 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
     \b
     recbench info deql-l2         its parameters, their ranges and published values
     recbench info als[loss=rg2]   those of the loss that it holds, too
+    recbench info mine-plus       the formula of a loss, and its paper
     recbench info gowalla         counts, licence, source, split
     recbench info ndcg            the definition
     """
@@ -70,7 +71,7 @@ def _plugin(kind: str, text: str) -> dict[str, Any]:
     import dataclasses
     import inspect
 
-    from recbench.params import format_value, params_within
+    from recbench.params import classes_within, format_value, params_within
     from recbench.registry import parse_described
 
     names = registry(kind)
@@ -82,6 +83,7 @@ def _plugin(kind: str, text: str) -> dict[str, Any]:
     if getattr(thing, "cite", ""):
         sheet["cite"] = thing.cite
     if isinstance(thing, type) and dataclasses.is_dataclass(thing):
+        sheet |= _minimised([*classes_within(thing, settings)])
         sheet["parameters"] = [
             {
                 "name": spec.name, "default": format_value(spec.default), "range": spec.range,
@@ -91,6 +93,19 @@ def _plugin(kind: str, text: str) -> dict[str, Any]:
             for spec in params_within(thing, settings).values()
         ]  # fmt: skip
     return sheet
+
+
+def _minimised(parts: list[Any]) -> dict[str, str]:
+    """The formula of a loss, or of the loss among the parts of a model, and all papers."""
+    facts: dict[str, str] = {}
+    for part in parts:
+        if getattr(part, "formula", ""):
+            if part is not parts[0]:
+                facts["loss"] = part.name
+            facts |= {"formula": part.formula, "where": part.symbols}
+            cites = [getattr(cited, "cite", "") for cited in (parts[0], part)]
+            facts["cite"] = "\n".join(dict.fromkeys(filter(None, cites)))
+    return facts
 
 
 def _dataset(entry: Any) -> dict[str, Any]:

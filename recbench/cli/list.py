@@ -29,7 +29,7 @@ def command(kind: str, as_json: bool) -> None:
     if as_json:
         print_json(lines)
         return
-    out = console()
+    out, lines = console(), [_stacked(line) for line in lines]
     table = _table(kind, lines)
     if _least(out, table) > out.width:
         table = _table(kind, [{n: v for n, v in line.items() if n != LONG} for line in lines])
@@ -46,6 +46,7 @@ def _least(out: Any, table: "Table") -> int:
 def _table(kind: str, lines: Sequence[dict[str, Any]]) -> "Table":
     """Numbers and names are in one piece, other words if they are short."""
     from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD)
@@ -58,8 +59,16 @@ def _table(kind: str, lines: Sequence[dict[str, Any]]) -> "Table":
             min_width=max(map(len, [name, *words])),
         )  # fmt: skip
     for line in lines:
-        table.add_row(*(_cell(value) for value in line.values()))
+        table.add_row(*(escape(_cell(value)) for value in line.values()))
     return table
+
+
+def _stacked(line: dict[str, Any]) -> dict[str, Any]:
+    """The same, with a formula on a line of its own below the sentence that it goes with."""
+    stacked = {name: value for name, value in line.items() if name != "formula"}
+    if line.get("formula"):
+        stacked["what it is"] += f"\n{line['formula']}"
+    return stacked
 
 
 def _cell(value: Any) -> str:
@@ -69,12 +78,19 @@ def _cell(value: Any) -> str:
 
 
 def _plugins(kind: str) -> list[dict[str, Any]]:
-    """Models, metrics, splits and readers: name, one sentence, where it comes from."""
+    """Models, metrics, splits and readers: name, one sentence, where it comes from.
+
+    Losses have their formula as well.
+    """
     plugins = registry(kind)
     return [
-        {"name": name, "what it is": summary(plugins.get(name)), "from": plugins.source(name)}
+        {
+            "name": name, "what it is": summary(plugins.get(name)),
+            **({"formula": getattr(plugins.get(name), "formula", "")} if kind == "losses" else {}),
+            "from": plugins.source(name),
+        }
         for name in plugins.names()
-    ]
+    ]  # fmt: skip
 
 
 def summary(thing: Any) -> str:

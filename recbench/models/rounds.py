@@ -97,10 +97,10 @@ def run(
 ) -> list[Fit]:
     """Go round until it is time to stop; for each count, what there is after so many rounds.
 
-    `name` is what progress is called; `key` tells this fit from others of its group. What was
-    reached before an error is handed out all the same.
+    `name` and the word for rounds are what progress is called; `key` tells this fit from others of
+    its group. What was reached before an error is handed out all the same.
     """
-    course = _Course(fit, ctx, name, key, schedule)
+    course = _Course(fit, ctx, f"{name} {fit.word}s", key, schedule)
     last = _or_why(partial(course.go, counts))
     early = {count: _or_why(partial(course.handed_out, count)) for count in course.handed}
     return [early.get(count, last) for count in counts]

@@ -34,7 +34,7 @@ def sweeps(folder, killed_at=None, iterations=(9,), select="ndcg@10", trace=Fals
     made = []
 
     def progress(what, done, total):
-        if what == "ials":
+        if what == "ials sweeps":
             made.append(done)
             if done == killed_at:
                 raise Killed

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import toys
 from recbench.cli import COMMANDS, main
-from recbench.registry import METRICS, MODELS, READERS, SPLITS
+from recbench.registry import LOSSES, METRICS, MODELS, READERS, SPLITS
 
 
 def test_help_lists_every_command_with_the_line_it_starts_with(recbench):
@@ -80,6 +80,41 @@ def test_info_explains_anything_by_name(recbench, name, says):
     assert result.exit_code == 0, result.output
     assert says in result.stdout
     assert json.loads(recbench("info", name, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "formula", "paper"),
+    [
+        ("mine-plus", None, "-s_ui / t + λ log N E_j e^(s_uj / t)", "Jin"),
+        ("mf-ccl", "ccl", "1 - s_ui + w E_j [s_uj - ε]₊", "SimpleX"),
+        ("lightgcn", "bpr", "E_j log(1 + e^(s_uj - s_ui))", "BPR"),
+        ("mf[loss=mine-plus[t=0.2]]", "mine-plus", "-s_ui / t + λ log N E_j e^(s_uj / t)", "Koren"),
+        ("ials", "ials", "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j s_uj²", "Rendle"),
+    ],
+)
+def test_info_says_what_is_minimised(recbench, name, loss, formula, paper):
+    (sheet,) = json.loads(recbench("info", name, "--json").stdout)
+    assert (sheet.get("loss"), sheet["formula"]) == (loss, formula)
+    assert "s_uj: score" in sheet["where"]
+    assert paper in sheet["cite"]
+    assert formula in recbench("info", name).stdout  # brackets are no markup
+
+
+def test_info_cites_the_model_and_the_loss_that_it_holds(recbench):
+    printed = recbench("info", "mf[loss=ccl]", "--bibtex").stdout
+    assert "Koren" in printed
+    assert "SimpleX" in printed
+
+
+def test_every_loss_has_a_formula_and_a_paper(recbench):
+    lines = json.loads(recbench("list", "losses", "--json").stdout)
+    ours = [line for line in lines if line["from"].startswith("recbench ")]  # not of other tests
+    assert len(ours) > 20
+    assert not [
+        line["name"] for line in ours if not (line["formula"] and LOSSES.get(line["name"]).cite)
+    ]
+    shown = recbench("list", "losses").stdout
+    assert "1 - s_ui + w E_j [s_uj - ε]₊" in shown
 
 
 def test_info_on_nothing_names_the_closest(recbench):

@@ -36,6 +36,13 @@ class Objective(Protocol):
 class QuadraticLoss(Described, ABC):
     """Parameters, frozen, of a loss of the form (1). Subclasses are dataclasses under a name."""
 
+    formula: ClassVar[str] = ""
+    """What it is in all, but for the penalty of factors, in one line."""
+    symbols: ClassVar[str] = (
+        "of all users u and items j, penalty left out; (u, i): interactions; s_uj: score; "
+        "n: number of items; I_u: items of u; w_u = |I_u| / 2n; N: negatives"
+    )
+    """What the signs in formulas mean."""
     cite: ClassVar[str] = ""
 
     @property
@@ -108,6 +115,7 @@ class Weighted:
 class Wrmf(QuadraticLoss):
     """WRMF: scores of 1 where observed, with weight 1 + α, and of 0 elsewhere, with weight 1."""
 
+    formula = "Σ_u Σ_j s_uj² + Σ_(u,i) [(1 + α) (1 - s_ui)² - s_ui²]"
     cite = "Hu, Koren, Volinsky (2008), Collaborative Filtering for Implicit Feedback Datasets"
     l2: float = _l2(1.0)
     nu: float = _nu(0.0)
@@ -124,6 +132,7 @@ class Wrmf(QuadraticLoss):
 class Ials(QuadraticLoss):
     """iALS: the squared error of what was observed, and α0 times the square of every score."""
 
+    formula = "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j s_uj²"
     cite = "Rendle et al. (2022), Revisiting the Performance of iALS"
     l2: float = _l2(0.01)
     nu: float = _nu(1.0)
@@ -146,6 +155,7 @@ class IalsDebiased(QuadraticLoss):
     1 / (1 - α0), is that at α0' = α0 / (c (1 - α0)) and λ' = λ (c (1 - α0))^ν / c.
     """
 
+    formula = "Σ_(u,i) c_u [(1 - s_ui)² - α0 s_ui²] + α0 Σ_u Σ_j s_uj², c_u = c (1 + K / |I_u|)"
     cite = "(Debiased) Contrastive Learning Loss for Recommendation, theorem 1"
     revision = 2
     l2: float = _l2(0.01)
@@ -207,6 +217,7 @@ class Mse(QuadraticLoss):
     is Σ_observed (1 - s)² + (wN / n) Σ_u |I_u| Σ_i s_ui² in expectation.
     """
 
+    formula = "Σ_(u,i) (1 - s_ui)² + wN / n Σ_u |I_u| Σ_j s_uj²"
     cite = "(Debiased) Contrastive Learning Loss for Recommendation, the pointwise losses"
     negatives: float = param(
         20.0, help="wN: negatives for each interaction times their weight", low=0, log=True
@@ -229,6 +240,7 @@ class MseDebiased(QuadraticLoss):
     like: Σ_u [τ_u Σ_observed (1 - s)² + (w |I_u| / n) Σ_i s_ui² - w τ_u Σ_observed s²].
     """
 
+    formula = "Σ_(u,i) τ_u [(1 - s_ui)² - w s_ui²] + w / n Σ_u |I_u| Σ_j s_uj², τ_u = ((1 + α) |I_u| + K) / n"  # noqa: E501
     cite = Mse.cite
     weight: float = param(0.05, help="weight w of the negatives", low=0, high=1, log=True)
     alpha: float = param(0.0, help="α: likes that nobody saw, as a share of those seen", low=0)
@@ -299,6 +311,7 @@ class Rg2(QuadraticLoss):
     Σ_u w_u Σ_i (s_ui + 1)² - Σ_observed s_ui + α Σ_observed (s_ui - 1)², where w_u = |I_u| / 2n.
     """
 
+    formula = "Σ_u w_u Σ_j (s_uj + 1)² - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = "Pu et al. (2024), Learning-efficient yet generalizable collaborative filtering"
     alpha: float = param(0.1, help="extra weight α of what was observed", low=0, log=True)
     l2: float = _l2(0.1)
@@ -337,6 +350,7 @@ class Bounded:
 class Rgx(QuadraticLoss):
     """RG^x: RG² less a share β of its squares, which stands for the products of scores."""
 
+    formula = "Σ_u w_u Σ_j [(1 - β) s_uj² + 2 s_uj] - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = "Pu et al. (2025), NDCG-consistent softmax approximation with accelerated convergence"
     alpha: float = _alpha(0.1)
     l2: float = _l2(0.1)
@@ -376,6 +390,7 @@ class RgxExact(QuadraticLoss):
     RG² less Σ_u |I_u| / 2n² (Σ_i s_ui)². At α = 0 its minimum is that of RG², see `rg2_svd`.
     """
 
+    formula = "Σ_u w_u {Σ_j (s_uj + 1)² - (Σ_j s_uj)² / n} - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = Rgx.cite
     alpha: float = _alpha(0.1)
     l2: float = _l2(0.1)
@@ -412,6 +427,7 @@ class Rg2Matrix(QuadraticLoss):
     Q = (R/2 - w 1ᵀ)ᵀ P (Pᵀ(W + λ)P)⁻¹: the penalty adds λ to the weight of every cell.
     """
 
+    formula = "Σ_u w_u Σ_j (s_uj + 1)² - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)² + λ Σ_u Σ_j s_uj²"
     cite = Rg2.cite + ", appendix A.6"
     alpha: float = _alpha(0.1)
     l2: float = param(0.001, help="penalty λ on the scores", low=0, log=True)
@@ -436,6 +452,7 @@ class Rg2Ssm(QuadraticLoss):
     `rg2` at α = 0. The penalty of a row is λ times its weights.
     """
 
+    formula = "N / (N + 1) [Σ_u w_u Σ_j (s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + Σ_(u,i) s_ui² / 2(N + 1)"
     cite = Rgx.cite
     negatives: int = param(100, help="negatives n drawn for each interaction", low=1, log=True)
     l2: float = _l2(0.1)
@@ -451,6 +468,7 @@ class Rg2Ssm(QuadraticLoss):
 class RgxSsm(QuadraticLoss):
     """RG^x of the sampled softmax loss: `rg2-ssm` less a share β of its squares, as in `rgx`."""
 
+    formula = "N / (N + 1) [Σ_u w_u Σ_j ((1 - β) s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + (1 - β) Σ_(u,i) s_ui² / 2(N + 1)"  # noqa: E501
     cite = Rgx.cite
     negatives: int = param(100, help="negatives n drawn for each interaction", low=1, log=True)
     l2: float = _l2(0.1)

@@ -30,11 +30,13 @@ class SglEd(Encoder):
     Both graphs lack a share of the edges, drawn anew in every epoch.
     """
 
-    layers: int = param(3, help="steps K over the graph", low=1, high=100)
-    init: float = param(0.1, help="standard deviation of first vectors", low=0, open_low=True)
-    contrast: float = param(0.1, help="weight of the contrast", low=0, log=True)
+    layers: int = param(3, help="steps K along the graph", low=1, high=100)
+    init: float = param(
+        0.1, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
+    )
+    contrast: float = param(0.1, help="weight of the contrast between two graphs", low=0, log=True)
     temperature: float = param(0.2, help="temperature of the contrast", low=0.01, log=True)
-    dropped: float = param(0.1, help="share of the edges that each graph lacks", low=0, high=0.99)
+    dropped: float = param(0.1, help="share of the edges that each of them lacks", low=0, high=0.99)
 
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
         """As for lightgcn."""

@@ -122,7 +122,9 @@ def normal(shape: tuple[int, int], deviation: float, draw: np.random.Generator) 
 class Mf(Encoder):
     """Every user and every item has a vector."""
 
-    init: float = param(0.01, help="standard deviation of first vectors", low=0, open_low=True)
+    init: float = param(
+        0.01, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
+    )
 
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
         """One for users, one for items."""
@@ -166,8 +168,10 @@ class LightGcn(Encoder):
     The operator is symmetric, so derivatives go back the way that vectors come.
     """
 
-    layers: int = param(3, help="steps K over the graph; 0 is mf", low=0, high=100)
-    init: float = param(0.1, help="standard deviation of first vectors", low=0, open_low=True)
+    layers: int = param(3, help="steps K along the graph; 0: plain mf", low=0, high=100)
+    init: float = param(
+        0.1, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
+    )
 
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
         """One for users and, below them, items: drawn as for mf."""

@@ -51,7 +51,9 @@ class YoutubeNet(Encoder):
     """A user is the mean of what he has; items have one vector, as history and as target."""
 
     history = True
-    init: float = param(0.01, help="standard deviation of first vectors", low=0, open_low=True)
+    init: float = param(
+        0.01, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
+    )
 
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
         """One for items."""
@@ -99,16 +101,20 @@ class Simplex(Encoder):
     """A user is a vector of his own and what is made of his history, g to 1 - g."""
 
     history = True
-    own: float = param(0.5, help="share g of the user's own vector", low=0, high=1)
+    own: float = param(
+        0.5, help="share g of the user's own vector; the rest is the history", low=0, high=1
+    )
     gather: str = param(
-        "mean", help="how a history becomes one vector: its mean, or by attention",
+        "mean", help="how a history becomes one vector: the mean of its items, or attention",
         choices=("mean", "attention"),
     )  # fmt: skip
     tables_for: str = param(
-        "shared", help="whether items in histories have the vectors they have as targets, or own",
+        "shared", help="items in histories: shared: the vectors they have as targets; own: others",
         choices=("shared", "own"),
     )  # fmt: skip
-    init: float = param(0.01, help="standard deviation of first vectors", low=0, open_low=True)
+    init: float = param(
+        0.01, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
+    )
 
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
         """For users, for items, for items in histories, and square ones."""

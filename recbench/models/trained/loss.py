@@ -79,6 +79,12 @@ class Loss(Described, ABC):
     cite: ClassVar[str] = ""
     formula: ClassVar[str] = ""
     """What it is for an interaction (u, i), in one line."""
+    symbols: ClassVar[str] = (
+        "of each interaction (u, i); s_uj: score; Σ_j, E_j: sum and mean over all n items, or over "
+        "the items drawn; I_u: items of u; [x]₊ = max(x, 0); d_uj = -s_uj: squared distance; "
+        "τ_u = (1 + α) |I_u| / n"
+    )
+    """What the signs in formulas mean."""
     score: ClassVar[str] = "dot"
     """The score it was made for: dot, cosine or distance."""
     pairs: ClassVar[bool] = False

@@ -38,49 +38,57 @@ from recbench.params import Described, param
 
 @dataclass(frozen=True)
 class Training(Described):
-    """Vectors of what length, steps of what size, and for how long."""
+    """How vectors are trained: their length, the steps, what they are compared with, how long."""
 
-    factors: int = param(64, help="numbers in each vector", low=1, log=True)
-    epochs: int = param(30, help="times over the data; a grid over this costs one fit", low=1)
-    rate: float = param(0.01, help="how far a step goes", low=0, open_low=True, log=True)
-    decay_at: str = param("20+26", help="epochs after which steps get smaller, as in 20+30")
-    decay: float = param(0.1, help="by how much they do", low=0, high=1, open_low=True)
-    batch: int = param(
-        256, help="users of a step, with negatives=all; else interactions", low=1, log=True
+    factors: int = param(64, help="length of users' and items' vectors", low=1, log=True)
+    epochs: int = param(30, help="passes over the data; a grid over this costs one fit", low=1)
+    rate: float = param(
+        0.01, help="learning rate: how far a step goes", low=0, open_low=True, log=True
     )
+    decay_at: str = param("20+26", help="epochs after which the rate is lowered, as in 20+30")
+    decay: float = param(
+        0.1, help="what the rate is then multiplied by", low=0, high=1, open_low=True
+    )
+    batch: int = param(
+        256, help="users in a step if they face all items with all they have, else interactions",
+        low=1, log=True,
+    )  # fmt: skip
     negatives: str = param(
-        "auto", help="what interactions face: all items, or drawn ones, shared by a step, each its "
-        "own, or the items of the batch; auto: all, or own where the loss compares pairs",
+        "auto", help="items that an interaction is held against: all; shared: drawn once for a "
+        "step; own: drawn for each interaction; batch: those of the step's interactions; auto: "
+        "all, but own for losses on pairs, shared for simplex and youtubenet",
         choices=("auto", "all", "shared", "own", "batch"),
     )  # fmt: skip
     drawn: int = param(
-        1,
-        help="how many are drawn, where they are; all items, where there are no more",
-        low=1,
-        log=True,
-    )
+        1, help="items drawn for a step (shared) or an interaction (own); where there are no more, "
+        "each is taken once", low=1, log=True,
+    )  # fmt: skip
     draw: str = param(
-        "interactions", help="what is drawn first: interactions, or users, all alike",
+        "interactions", help="for drawn items and pairs: each interaction once an epoch; or users "
+        "at random, each with one of theirs, so that all users count alike",
         choices=("interactions", "users"),
     )  # fmt: skip
     score: str = param(
-        "auto", help="the score that is trained; auto: what the loss was made for",
-        choices=("auto", "dot", "cosine", "distance"),
+        "auto", help="score in training; distance: its square, negative; auto: the one that the "
+        "loss was made for", choices=("auto", "dot", "cosine", "distance"),
     )  # fmt: skip
     rank_by: str = param(
-        "auto", help="the score that ranks; auto: the one that is trained, but dot for losses that "
-        "weigh items by popularity", choices=("auto", "dot", "cosine", "distance"),
+        "auto", help="score in ranking; auto: the one of training, but dot for cosine where the "
+        "loss weighs items by popularity", choices=("auto", "dot", "cosine", "distance"),
     )  # fmt: skip
-    l2: float = param(0.0, help="penalty of both vectors of each interaction", low=0, log=True)
+    l2: float = param(
+        0.0, help="penalty: l2/2 times the squares of both vectors, per interaction; under cosine "
+        "it only changes how far steps go", low=0, log=True,
+    )  # fmt: skip
     dropout: float = param(
-        0.0, help="share of the numbers in users' vectors that a step does not see", low=0,
+        0.0, help="share of the numbers in a user's vector that a step leaves out", low=0,
         high=1, open_high=True,
     )  # fmt: skip
     optimizer: str = param(
-        "adam", help="adam moves every row at every step; adam-lazy those a step has seen",
+        "adam", help="adam moves all vectors at every step, adam-lazy those the step has seen",
         choices=("adam", "adam-lazy"),
     )  # fmt: skip
-    clip: float = param(10.0, help="longest gradient of a step; 0: any", low=0)
+    clip: float = param(10.0, help="gradients longer than this are cut to it; 0: never", low=0)
     patience: int = param(
         0, help="stop after this many validations without a new best, and return to it; 0: none",
         low=0,
@@ -186,6 +194,7 @@ def check(model: Trainable) -> None:
 
 def _refuse(model: Trainable, train: sparse.csr_array, ctx: Context) -> None:
     """Say what cannot be trained on these data, before anything is."""
+    check(model)  # a class of a plugin may not have done so
     training, loss = model.training, trained(model.loss)
     negatives, (users, items) = training.negatives_for(loss, model.encoder), train.shape
     drawn = min(training.drawn, items)

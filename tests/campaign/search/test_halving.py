@@ -52,7 +52,7 @@ def run(folder, models=MODELS, killed_after=None, rule=None, **changes):
     sweeps, said = [], []
 
     def progress(what, done, total):
-        if what == "ials":
+        if what == "ials sweeps":
             sweeps.append(done)
             if len(sweeps) == killed_after:
                 raise Killed

@@ -608,7 +608,7 @@ def test_progress_is_told():
     told = []
     model = als.Ials.of(factors=4, iterations=3, tol=0.0)
     fitted(model, example(), progress=lambda *note: told.append(note))
-    assert told == [("ials", sweep, 3) for sweep in range(4)]
+    assert told == [("ials sweeps", sweep, 3) for sweep in range(4)]
 
 
 @pytest.mark.parametrize(
