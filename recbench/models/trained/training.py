@@ -294,9 +294,11 @@ class Epochs(Rounds):
         negatives = training.negatives_for(self.loss, self.model.encoder)
         if negatives == "all" and not (self.loss.pairs or self.model.encoder.history):
             return users_at_once(self.train, training.batch, draw)
+        weights = self.problem.weights
         draws = Draws(
-            training.batch, training.draw == "users", negatives, training.drawn, self.loss.unseen
-        )
+            training.batch, training.draw == "users", negatives, training.drawn, self.loss.unseen,
+            None if weights is None else weights / weights.sum(dtype=np.float64),
+        )  # fmt: skip
         return draws.batches(self.train, draw)
 
     def _mask(self, vectors: Floats, draw: np.random.Generator) -> Floats | None:
