@@ -69,13 +69,13 @@ def test_by_users_all_who_have_something_come_as_often_and_so_does_what_they_hav
     train = sparse.csr_array(np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0] * 5, [0, 1, 1, 0, 0]]))
     counts = np.zeros(train.shape)
     generator, draws = draw(), Draws(4, True, "all", 1, False)
-    for _ in range(1500):
+    for _ in range(300):
         epoch = list(draws.batches(Pattern.of(train), generator))
         assert sum(batch.interactions for batch in epoch) == train.nnz == 8
         for batch in epoch:
             np.add.at(counts, (batch.users, batch.cells), 1)
-    expected = train.toarray() / np.maximum(train.sum(axis=1), 1)[:, None] * 12000 / 3
-    assert np.abs(counts - expected).max() < 5 * np.sqrt(4000)
+    expected = train.toarray() / np.maximum(train.sum(axis=1), 1)[:, None] * 2400 / 3
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(800)
     assert (counts[expected == 0] == 0).all()
 
 
@@ -86,7 +86,7 @@ def test_items_are_drawn_by_their_chances(negatives, chances):
     given = None if chances is None else np.array(chances)
     draws = Draws(4, False, negatives, 3, False, given)
     counts, generator = np.zeros(4), draw()
-    for _ in range(2000):
+    for _ in range(400):
         (batch,) = draws.batches(Pattern.of(train), generator)
         np.add.at(counts, batch.items[batch.columns], 1)
     expected = counts.sum() * (np.full(4, 0.25) if chances is None else given)

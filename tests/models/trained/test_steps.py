@@ -26,8 +26,16 @@ DRAWN = {"all": 1, "shared": 4, "own": 3, "batch": 1}
 """How interactions may face items, and how many of them."""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def pool():
+    with blas.workers() as Bench.pool:
+        yield
+
+
 class Bench:
     """A loss on an encoder with tables in float64, ready to make one step after the other."""
+
+    pool = None
 
     def __init__(self, text, encoder, train=None, score=None, l2=0.0):
         self.loss = trained(build(text, LOSSES))
@@ -40,7 +48,7 @@ class Bench:
         for name in {BOUNDARY, *MARGINS, "bias"} & set(self.tables):
             self.tables[name][:] = draw.random(self.tables[name].shape)
         self.problem = Problem.of(self.loss, self.pattern, self.score, l2, np.dtype(np.float64))
-        self.encoder, self.room = encoder, Room()
+        self.bound, self.room = encoder.bind(self.tables, self.train, self.pool), Room()
 
     def batch(self, engine):
         """Users with all items, or all interactions and what they face."""
@@ -53,17 +61,16 @@ class Bench:
         return batch
 
     def step(self, batch):
-        with blas.workers() as pool:
-            bound = self.encoder.bind(self.tables, self.train, pool)
-            bound.begin(np.random.default_rng(3))
-            return step(self.problem, bound, self.tables, batch, pool, self.room)
+        self.bound.begin(np.random.default_rng(3))
+        return step(self.problem, self.bound, self.tables, batch, self.pool, self.room)
 
-    def gradients(self, batch):
-        """By every number of every table."""
+    def outcome(self, batch):
+        """The value, and the derivatives by every number of every table."""
+        outcome = self.step(batch)
         found = {name: np.zeros_like(table) for name, table in self.tables.items()}
-        for name, gradient in self.step(batch).gradients.items():
+        for name, gradient in outcome.gradients.items():
             found[name][slice(None) if gradient.rows is None else gradient.rows] = gradient.values
-        return found
+        return outcome.value, found
 
     def slope(self, batch, towards):
         """The derivative of the value in a direction, by differences of fourth order."""
@@ -79,7 +86,7 @@ class Bench:
 
     def check(self, batch):
         """Every table on its own, in a direction in which every number changes."""
-        found = self.gradients(batch)
+        _, found = self.outcome(batch)
         for name, gradient in found.items():
             draw = np.random.default_rng(4)
             towards = {other: np.zeros_like(table) for other, table in self.tables.items()}
@@ -171,10 +178,7 @@ def test_through_every_encoder(text, encoder):
 
 def together(bench, batches):
     """Value and gradients of the mean over some batches."""
-    values, gradients = [], []
-    for batch in batches:
-        values.append(bench.step(batch).value)
-        gradients.append(bench.gradients(batch))
+    values, gradients = zip(*map(bench.outcome, batches), strict=True)
     mean = {name: np.mean([g[name] for g in gradients], axis=0) for name in gradients[0]}
     return np.mean(values), mean
 
@@ -219,12 +223,12 @@ def facing(bench, columns):
 @pytest.mark.parametrize("text", [papers.LOSSES[name] for name in LINEAR] + FREE)
 @pytest.mark.parametrize("engine", ["shared", "own"])
 def test_drawn_items_come_to_all_items_on_average(text, engine):
-    """Over every pair that can be drawn."""
+    """Over every item that can be drawn."""
     bench = Bench(text, MF, papers.everybody())
-    pairs = np.array(list(product(range(papers.ITEMS), repeat=2)))
+    drawn = np.arange(papers.ITEMS)[:, None]
     if engine == "own":  # one interaction's do not depend on another's
-        pairs = [np.tile(pair, (bench.train.nnz, 1)) for pair in pairs]
-    sampled = together(bench, [facing(bench, columns) for columns in pairs])
+        drawn = np.tile(drawn[:, None], (1, bench.train.nnz, 1))
+    sampled = together(bench, [facing(bench, columns) for columns in drawn])
     same(sampled, together(bench, [bench.batch("all")]))
 
 
