@@ -189,13 +189,13 @@ class Block:
         from recbench.linalg import responses_kernel as kernel
 
         shape = len(self.bounds), len(self.a)
-        tops, counts, unused = (np.empty(shape, self.a.dtype) for _ in range(3))
+        tops, counts = np.empty(shape, self.a.dtype), np.empty(shape, self.a.dtype)
 
         def fill(number: int, start: int, stop: int) -> None:
             self._fill(number, start, stop, hide)
             panel = self._panel(start, stop)
             kernel.highest(panel, tops[number])
-            kernel.above(panel, shift, counts[number], unused[number])
+            kernel.above(panel, shift, counts[number])
 
         blas.finish(self.pool, fill, self.bounds)
         winners, highest = tops.argmax(axis=0), tops.max(axis=0)

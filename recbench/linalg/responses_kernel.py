@@ -220,6 +220,17 @@ def excesses(panel: Floats, shift: Floats, slopes: Floats, values: Floats) -> No
 
 
 @fast
+def above(panel: Floats, shift: Floats, counts: Floats) -> None:
+    """How many scores of each row are above the shift."""
+    zero, one = panel.dtype.type(0), panel.dtype.type(1)
+    for r in range(panel.shape[0]):
+        row, limit, count = panel[r], shift[r], zero
+        for j in range(panel.shape[1]):
+            count += one if row[j] > limit else zero
+        counts[r] = count
+
+
+@fast
 def only(panel: Floats, tops: Floats, weights: Floats) -> None:
     """S -> w at the first score of the row that is its top, else 0."""
     zero = panel.dtype.type(0)
