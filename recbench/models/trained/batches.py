@@ -79,6 +79,8 @@ class Draws:
     def batches(self, train: Pattern, draw: np.random.Generator) -> Iterator[Batch]:
         """As many interactions as there are, in batches."""
         total = len(train.columns)
+        if total == 0:
+            return
         owners = np.repeat(np.arange(len(train.starts) - 1), train.lengths)
         if self.by_users:
             some = np.flatnonzero(train.lengths)

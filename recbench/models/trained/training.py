@@ -239,8 +239,12 @@ class Epochs(Rounds):
             value += outcome.value * batch.interactions
             interactions += batch.interactions
             length, steps = length + size, steps + 1
-        notes = {"loss": value / max(interactions, 1), "gradient": length / steps, "rate": rate}
-        if not all(np.isfinite(table).all() for table in self.tables.values()):
+        notes = {
+            "loss": value / max(interactions, 1),
+            "gradient": length / max(steps, 1),
+            "rate": rate,
+        }
+        if not all(_bounded(table) for table in self.tables.values()):
             raise RecbenchError(
                 f"{self.model.name} came to numbers that are not finite in epoch {number}, with "
                 f"rate {rate:g} and the loss {self.model.loss}; give a smaller rate or more l2"
@@ -324,3 +328,8 @@ class Epochs(Rounds):
             if name in MARGINS:
                 np.clip(self.tables[name], 0, 1, out=self.tables[name])
         return size
+
+
+def _bounded(table: Floats) -> bool:
+    """Whether products of its rows are numbers; some losses take infinite scores for large ones."""
+    return bool(np.isfinite(np.vdot(table, table)))
