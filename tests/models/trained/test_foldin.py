@@ -48,11 +48,13 @@ def cosines(one, other):
     ("text", "vectors", "again", "refit"),
     [
         ("mf[loss=softmax,l2=0.05]", 0.998, 0.95, 0.75),
-        ("mf[loss=bce,l2=0.05]", 0.998, 0.95, 0.8),
-        ("mf[loss=uib,l2=0.05]", 0.998, 0.95, 0.8),
-        ("mf[loss=softmax,score=distance,l2=0.02]", 0.998, 0.95, 0.65),
+        pytest.param("mf[loss=bce,l2=0.05]", 0.998, 0.95, 0.8, marks=pytest.mark.slow),
+        pytest.param("mf[loss=uib,l2=0.05]", 0.998, 0.95, 0.8, marks=pytest.mark.slow),
+        pytest.param(
+            "mf[loss=softmax,score=distance,l2=0.02]", 0.998, 0.95, 0.65, marks=pytest.mark.slow
+        ),
         ("lightgcn[loss=softmax,layers=2,l2=0.02]", 0.95, 0.75, 0.7),
-        ("youtubenet[drawn=200]", 0.999999, 1.0, 0.8),
+        pytest.param("youtubenet[drawn=200]", 0.999999, 1.0, 0.8, marks=pytest.mark.slow),
     ],
 )
 def test_a_stranger_is_nearly_who_he_would_have_been(train, text, vectors, again, refit):
@@ -102,17 +104,16 @@ def test_by_cosine_he_is_as_well_off_as_those_who_were_trained(train):
 
 def test_trained_users_and_strangers_may_come_together():
     train = example()
-    scorer = build(f"mf[{SETTINGS}]", MODELS).fit(train, Context())
+    scorer = build("mf[epochs=3]", MODELS).fit(train, Context())
     rows = np.array([7, -1, 0], np.int32)
     found = scorer.base.users(train[[7, 2, 0]], rows)
     assert np.array_equal(found[[0, 2]], scorer.base.users.trained[[7, 0]])
     assert np.allclose(found[1], strangers(scorer, train[[2]])[0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("loss", ["softmax", "bpr", "sml", "cml", "infonce-debiased"])
+@pytest.mark.parametrize("loss", ["softmax", "bpr", "sml", "infonce-debiased"])
 def test_a_stranger_does_not_depend_on_his_company(loss):
-    """But for the ε of Adam, since derivatives are per interaction of all who come."""
     train = example()
-    scorer = build(f"mf[loss={loss},{SETTINGS}]", MODELS).fit(train, Context(dtype=np.float64))
+    scorer = build(f"mf[loss={loss},epochs=3]", MODELS).fit(train, Context(dtype=np.float64))
     together, alone = strangers(scorer, train[:9]), strangers(scorer, train[[4]])
-    assert np.allclose(together[4], alone[0], rtol=1e-4, atol=1e-6)
+    assert np.allclose(together[4], alone[0], rtol=1e-6, atol=1e-9)

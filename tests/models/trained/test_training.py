@@ -19,7 +19,7 @@ from recbench.models.contract import example
 from recbench.models.trained.training import Training
 from recbench.registry import LOSSES, MODELS, build
 
-SMALL = "epochs=40,rate=0.05,factors=3,init=0.1,batch=100,drawn=24,l2=0.01"
+SMALL = "epochs=40,decay-at=never,rate=0.05,factors=3,init=0.1,batch=100,drawn=24,l2=0.01"
 PLANTED = {
     "ccl": "ccl[weight=1,margin=0]", "cml": "cml[margin=2]", "infonce": "infonce[t=1,against=9]",
     "mine-plus": "mine-plus[t=0.6,weight=1]",
@@ -163,7 +163,7 @@ def found(scorer, train, alike):
 @pytest.mark.parametrize(
     ("encoder", "loss"),
     [*(("mf", loss) for loss in LOSSES.names())]
-    + [("lightgcn", loss) for loss in ("softmax", "ccl", "bpr", "ials", "mine-plus")],
+    + [("lightgcn", loss) for loss in ("softmax", "ccl", "ials", "mine-plus")],
 )
 def test_planted_blocks_are_found(encoder, loss):
     text = PLANTED.get(loss, papers.LOSSES.get(loss, loss))
@@ -282,7 +282,7 @@ def test_memory_is_asked_for_before_anything_is_done():
 )
 def test_whatever_the_data_scores_are_finite(text, train):
     matrix = sparse.csr_array(train)
-    fit = some(text, batch=1).fit(matrix, Context())
+    fit = some(text, batch=1, epochs=2).fit(matrix, Context())
     rows = np.arange(len(train), dtype=np.int32)
     assert np.isfinite(fit.score(matrix, rows)).all()
     assert np.isfinite(fit.score(matrix)).all()
