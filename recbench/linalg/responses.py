@@ -105,6 +105,8 @@ class Block:
         rows, dtype = len(self.a), self.a.dtype
         given = np.broadcast_to(np.asarray(shift, dtype), rows).copy()
         sums, values, tops = (np.zeros((len(self.bounds), rows), dtype) for _ in range(3))
+        if response.kind == "hardest":
+            return self._hardest(response.total, given, hide)
         if response.kind == "excess":
             given = self._thresholds(hide)
 
@@ -123,9 +125,8 @@ class Block:
         if response.kind == "excess":
             # s² - τ² = (s - τ)² + 2τ (s - τ), and the second add up to 2τ.
             return Means(value + given * slope, np.ones(rows))
-        size = 1 if response.kind == "hardest" else self.width
-        self._factor[:] = 1 / size
-        return Means(value / size, slope / size)
+        self._factor[:] = 1 / self.width
+        return Means(value / self.width, slope / self.width)
 
     def pull(self, c: Vector, b: Vector | None = None) -> Floats:
         """G C."""
@@ -182,6 +183,32 @@ class Block:
         self._factor = relative / total
         size = 1 if weighted else self.width
         return Means(np.log(total / size) + scale * highest, np.ones(len(total)))
+
+    def _hardest(self, total: float, shift: Floats, hide: Hide | None) -> Means:
+        """Leave a weight where the best score of each row is, in whichever panel."""
+        from recbench.linalg import responses_kernel as kernel
+
+        shape = len(self.bounds), len(self.a)
+        tops, counts = np.empty(shape, self.a.dtype), np.empty(shape, self.a.dtype)
+
+        def fill(number: int, start: int, stop: int) -> None:
+            self._fill(number, start, stop, hide)
+            panel = self._panel(start, stop)
+            kernel.highest(panel, tops[number])
+            kernel.above(panel, shift, counts[number])
+
+        blas.finish(self.pool, fill, self.bounds)
+        winners, highest = tops.argmax(axis=0), tops.max(axis=0)
+        weights = np.log1p(total * counts.sum(axis=0, dtype=np.float64) / self.width)
+
+        def keep(number: int, start: int, stop: int) -> None:
+            mine = np.where(winners == number, weights, 0).astype(shift.dtype)
+            kernel.only(self._panel(start, stop), highest, mine)
+            self._pull(number, start, stop)
+
+        blas.finish(self.pool, keep, self.bounds)
+        self._factor[:] = 1
+        return Means(weights * np.maximum(highest - shift, 0), weights)
 
     def _thresholds(self, hide: Hide | None) -> Floats:
         """The τ of each row with Σ [s - τ]₊ = 1."""
@@ -287,8 +314,6 @@ def _respond(
         kernel.exponentials(panel, of(response.scale), weighing, tops, sums)
     elif response.kind == "square":
         kernel.squares(panel, sums, values)
-    elif response.kind == "hardest":
-        kernel.hardest(panel, shift, of(response.total), sums, values)
     else:
         loops = {"hinge": kernel.hinges, "softplus": kernel.sigmoids, "excess": kernel.excesses}
         loops[response.kind](panel, shift, sums, values)

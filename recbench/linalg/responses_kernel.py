@@ -41,7 +41,7 @@ def _float_of_bits(typing: Any, bits: Any) -> Any:
     return types.float32(types.int32), generate
 
 
-# 2^f for |f| <= 1/2, relative error 3e-8: the series of e^(f ln 2).
+# 2^f for |f| <= 1/2, relative error 2e-7: the series of e^(f ln 2).
 _C0, _C1, _C2, _C3, _C4, _C5, _C6 = (
     np.float32(math.log(2) ** k / math.factorial(k)) for k in range(7)
 )
@@ -220,25 +220,26 @@ def excesses(panel: Floats, shift: Floats, slopes: Floats, values: Floats) -> No
 
 
 @fast
-def hardest(panel: Floats, shift: Floats, total: Any, slopes: Floats, values: Floats) -> None:
-    """S -> w at the row's best score if that is above the shift, else 0; w and w (s - shift).
-
-    w = log(1 + what share of the row is above the shift, times `total`).
-    """
-    columns = panel.shape[1]
+def above(panel: Floats, shift: Floats, counts: Floats) -> None:
+    """How many scores of each row are above the shift."""
     zero, one = panel.dtype.type(0), panel.dtype.type(1)
     for r in range(panel.shape[0]):
-        row, limit = panel[r], shift[r]
-        best, count = 0, zero
-        for j in range(columns):
+        row, limit, count = panel[r], shift[r], zero
+        for j in range(panel.shape[1]):
             count += one if row[j] > limit else zero
-            if row[j] > row[best]:
-                best = j
-        margin = row[best] - limit
-        weight = math.log(one + total * count / panel.dtype.type(columns))
-        row[:] = zero
-        row[best] = weight
-        slopes[r], values[r] = weight, weight * margin if margin > zero else zero
+        counts[r] = count
+
+
+@fast
+def only(panel: Floats, tops: Floats, weights: Floats) -> None:
+    """S -> w at the first score of the row that is its top, else 0."""
+    zero = panel.dtype.type(0)
+    for r in range(panel.shape[0]):
+        row, weight = panel[r], weights[r]
+        for j in range(panel.shape[1]):
+            here = row[j] == tops[r]
+            row[j] = weight if here else zero
+            weight = zero if here else weight
 
 
 @fast

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from recbench.linalg.normal import Pattern
-from recbench.linalg.types import Counts, Flags, Indices, Integers
+from recbench.linalg.types import Counts, Flags, Indices, Integers, Vector
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,10 @@ def of_users(train: Pattern, users: Integers) -> Batch:
     return Batch(users, starts, train.columns[np.repeat(train.starts[users], lengths) + within])
 
 
+TRIES = 100
+"""How often an item is drawn anew for a user who has it: somebody may have them all."""
+
+
 @dataclass(frozen=True)
 class Draws:
     """How interactions and the items they face are drawn."""
@@ -69,10 +73,14 @@ class Draws:
     """How many are drawn, together or for each row."""
     unseen: bool
     """Whether `own` ones must not be among what the user has."""
+    chances: Vector | None = None
+    """Of every item to be drawn, adding up to 1; None: all alike."""
 
     def batches(self, train: Pattern, draw: np.random.Generator) -> Iterator[Batch]:
         """As many interactions as there are, in batches."""
         total = len(train.columns)
+        if total == 0:
+            return
         owners = np.repeat(np.arange(len(train.starts) - 1), train.lengths)
         if self.by_users:
             some = np.flatnonzero(train.lengths)
@@ -99,35 +107,36 @@ class Draws:
         if self.negatives == "batch":
             columns = cells
         elif self.negatives == "shared":
-            columns = draw.integers(train.width, size=self.number, dtype=np.int32)
+            columns = self._items(train.width, self.number, draw)
         else:
-            shape = len(users), self.number
-            columns = draw.integers(train.width, size=shape, dtype=np.int32)
+            columns = self._items(train.width, len(users) * self.number, draw)
+            columns = columns.reshape(len(users), self.number)
             if self.unseen:
-                _draw_again(columns, train, users, draw)
+                self._draw_again(columns, train, users, draw)
         marked = np.zeros(train.width, dtype=np.bool_)
         marked[cells] = marked[columns] = True
         items = np.flatnonzero(marked).astype(np.int32)
         number = np.cumsum(marked, dtype=np.int32) - np.int32(1)
         return Batch(users, starts, number[cells], items, number[columns])
 
+    def _items(self, width: int, size: int, draw: np.random.Generator) -> Indices:
+        """Draw items, with repetitions."""
+        if self.chances is None:
+            return draw.integers(width, size=size, dtype=np.int32)
+        return draw.choice(width, size=size, p=self.chances).astype(np.int32)
 
-TRIES = 100
-"""How often an item is drawn anew for a user who has it: somebody may have them all."""
-
-
-def _draw_again(
-    columns: Indices, train: Pattern, users: Integers, draw: np.random.Generator
-) -> None:
-    """Replace items that the user has, in place."""
-    rows = np.repeat(users, columns.shape[1])
-    flat = columns.reshape(-1)
-    wrong = np.arange(len(flat))
-    for _ in range(TRIES):
-        wrong = wrong[has(train, rows[wrong], flat[wrong])]
-        if len(wrong) == 0:
-            return
-        flat[wrong] = draw.integers(train.width, size=len(wrong), dtype=np.int32)
+    def _draw_again(
+        self, columns: Indices, train: Pattern, users: Integers, draw: np.random.Generator
+    ) -> None:
+        """Replace items that the user has, in place."""
+        rows = np.repeat(users, columns.shape[1])
+        flat = columns.reshape(-1)
+        wrong = np.arange(len(flat))
+        for _ in range(TRIES):
+            wrong = wrong[has(train, rows[wrong], flat[wrong])]
+            if len(wrong) == 0:
+                return
+            flat[wrong] = self._items(train.width, len(wrong), draw)
 
 
 def has(train: Pattern, users: Integers, items: Indices) -> Flags:

@@ -25,6 +25,8 @@ STEPS = 50
 REACH = 0.3
 """How far the first of them goes, in parts of an average number of a trained user's vector."""
 AT_ONCE = 512
+EPSILON = 1e-15
+"""Of Adam: derivatives get smaller the more newcomers come at once, which must not matter."""
 
 Strangers = Callable[[sparse.csr_array], Floats]
 """Vectors from histories."""
@@ -77,7 +79,7 @@ class Newcomers:
         if problem.loss.pairs:
             owners = np.repeat(batch.users, train.lengths)
             batch = Batch(owners, np.arange(len(owners) + 1), batch.cells)
-        adam, room = Adam(out, lazy=True), Room()
+        adam, room = Adam(out, lazy=True, epsilon=EPSILON), Room()
         size = REACH * self.length / np.sqrt(out.shape[1])
         with blas.workers() as pool:
             for number in range(STEPS):

@@ -73,7 +73,7 @@ class Problem:
         for_items = _ridge(loss, popularity, len(degrees), l2, users=False)
         anything = for_users.any() or for_items.any()
         weights = None
-        if loss.popularity:
+        if loss.popularity and popularity.any():
             weights = popularity**loss.popularity
             weights = (weights / weights.sum()).astype(dtype)
         return cls(

@@ -248,8 +248,12 @@ class Epochs(Rounds):
             value += outcome.value * batch.interactions
             interactions += batch.interactions
             length, steps = length + size, steps + 1
-        notes = {"loss": value / max(interactions, 1), "gradient": length / steps, "rate": rate}
-        if not all(np.isfinite(table).all() for table in self.tables.values()):
+        notes = {
+            "loss": value / max(interactions, 1),
+            "gradient": length / max(steps, 1),
+            "rate": rate,
+        }
+        if not all(_bounded(table) for table in self.tables.values()):
             raise RecbenchError(
                 f"{self.model.name} came to numbers that are not finite in epoch {number}, with "
                 f"rate {rate:g} and the loss {self.model.loss}; give a smaller rate or more l2"
@@ -303,9 +307,11 @@ class Epochs(Rounds):
         negatives = training.negatives_for(self.loss, self.model.encoder)
         if negatives == "all" and not (self.loss.pairs or self.model.encoder.history):
             return users_at_once(self.train, training.batch, draw)
+        weights = self.problem.weights
         draws = Draws(
-            training.batch, training.draw == "users", negatives, training.drawn, self.loss.unseen
-        )
+            training.batch, training.draw == "users", negatives, training.drawn, self.loss.unseen,
+            None if weights is None else weights / weights.sum(dtype=np.float64),
+        )  # fmt: skip
         return draws.batches(self.train, draw)
 
     def _mask(self, vectors: Floats, draw: np.random.Generator) -> Floats | None:
@@ -331,3 +337,8 @@ class Epochs(Rounds):
             if name in MARGINS:
                 np.clip(self.tables[name], 0, 1, out=self.tables[name])
         return size
+
+
+def _bounded(table: Floats) -> bool:
+    """Whether products of its rows are numbers; some losses take infinite scores for large ones."""
+    return bool(np.isfinite(np.vdot(table, table)))
