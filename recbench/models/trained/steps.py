@@ -119,7 +119,7 @@ class Outcome:
     """What a step has found."""
 
     value: float
-    """The loss, penalties included, summed over the interactions of the batch."""
+    """The loss, penalties included, per interaction of the batch."""
     gradients: Mapping[str, Gradient]
 
 
