@@ -6,6 +6,8 @@ of the file are the fields of the dataclasses below, so their comments are its r
 keys that start with an underscore hold YAML anchors and are no datasets.
 """
 
+import hashlib
+import json
 import re
 import types
 import typing
@@ -183,6 +185,25 @@ class Entry:
     def size(self) -> int:
         """Bytes to fetch, as far as known."""
         return sum(file.size for file in self.files)
+
+    def origins(self, file: RemoteFile) -> tuple[str, ...]:
+        """Everything that is said of where a file comes from: its digest, addresses, path, steps.
+
+        Files with none of them in common are different files, whatever they are called.
+        """
+        digest = file.pinned[1:] if file.pinned else ()
+        path = (str(file.path.resolve()),) if file.path else ()
+        return digest + (path or file.urls or self.terms.steps)
+
+    @property
+    def origin(self) -> str:
+        """Names where the files come from: entries that are called the same may differ here."""
+        files = [
+            [file.name, *(file.pinned or self.origins(file))]
+            for layout in self.layouts
+            for file in layout
+        ]
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:12]
 
     @cached_property
     def recipe(self) -> "Recipe":

@@ -108,6 +108,9 @@ class Transfer:
         self.session = Session()
         self.session.max_redirects = self.policy.redirects
         with self.session, PartialFile(self.place, self.kinds) as self.partial:
+            begun = self.partial.version
+            if begun and begun.url not in urls and not self.file.pinned:
+                self.partial.discard()  # the beginning of something else of this name
             for url in urls:
                 try:
                     return self._from(url)

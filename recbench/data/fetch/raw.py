@@ -50,8 +50,18 @@ class Planned:
 
 
 def raw_folder(entry: Entry, home: Path) -> Path:
-    """Where the raw files of an entry are kept."""
-    return home / "raw" / entry.folder
+    """Where the raw files of an entry are kept.
+
+    If another catalogue's files of these names are there already, it is a folder beside them.
+    """
+    folder = home / "raw" / entry.folder
+    places = [_place(entry, file, folder) for layout in entry.layouts for file in layout]
+    foreign = any(place.foreign for place in places)
+    return folder.with_name(f"{folder.name}-{entry.origin}") if foreign else folder
+
+
+def _place(entry: Entry, file: RemoteFile, folder: Path) -> Place:
+    return Place(folder, file.name, entry.origins(file))
 
 
 def fetch(
@@ -84,7 +94,7 @@ def plan(entry: Entry, home: Path, *, mirror: str | None = None) -> tuple[Planne
     """Say what `fetch` would do, without doing it."""
     folder = raw_folder(entry, home)
     return tuple(
-        _planned(entry, file, Place(folder, file.name), _mirror(mirror))
+        _planned(entry, file, _place(entry, file, folder), _mirror(mirror))
         for file in _layout(entry, folder)
     )
 
@@ -127,7 +137,7 @@ def _get(entry: Entry, file: RemoteFile, folder: Path, options: _Options) -> Pat
     """Return one file, whole and verified."""
     if file.path:
         return _local(file, file.path)
-    place = Place(folder, file.name)
+    place = _place(entry, file, folder)
     if place.holds(file):
         return place.target
     if entry.terms.accept:
@@ -183,7 +193,7 @@ def _take(entry: Entry, folder: Path, source: Path) -> None:
     paths = _offered(entry, folder, source)
     files = {file.name: file for layout in entry.layouts for file in layout}
     for name, path in paths.items():
-        place = Place(folder, name)
+        place = _place(entry, files[name], folder)
         with _writing(place), place.lock():
             _adopt(entry, files[name], place, path)
 
