@@ -28,6 +28,7 @@ from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.errors import DataError, RecbenchError, unknown
+from recbench.linalg.locked import locked
 from recbench.linalg.tiles import Tiles
 from recbench.linalg.topk import DensePanels
 from recbench.linalg.types import Floats
@@ -99,7 +100,7 @@ class Recommender:
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
     """Fit a model, as typed after --model, on everything there is in a dataset."""
     instance = build(model, MODELS)
-    scorer = instance.fit(data.matrix, context or Context())
+    scorer = instance.fit(locked(data.matrix), context or Context())
     return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint)
 
 
