@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SCHEMA = 2
-"""Version of the log and the manifest; a reader refuses newer ones. 2 added rounds."""
+SCHEMA = 3
+"""Version of the log and the manifest; a reader refuses newer ones. 2 added rounds, 3 digests."""
+SEALED = 3
+"""The first version whose lines and manifests carry their own digest."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Row:
     peak_bytes: int = 0
     """The most memory the process held while its group was fitted and ranked; 0: not known."""
     run: str = ""
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The SHA-256 of the files that were written with the row, by their paths in its folder."""
     schema: int = SCHEMA
 
     @property
