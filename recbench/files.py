@@ -19,6 +19,12 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def sealed(text: str) -> str:
     """A JSON object as text, with the SHA-256 of what is before it as its last key."""
     body, end = text.rstrip().removesuffix("}").rstrip(), "\n}" if "\n" in text else "}"

@@ -13,7 +13,6 @@ the files that belong to it: what was damaged since is noticed when it is read.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -32,7 +31,15 @@ from filelock import FileLock, Timeout
 from recbench.campaign.row import SCHEMA, SEALED, Row
 from recbench.campaign.table import table
 from recbench.errors import DataError
-from recbench.files import DIGEST, atomic_path, clear_leftovers, digest_of, is_sealed, sealed
+from recbench.files import (
+    DIGEST,
+    atomic_path,
+    clear_leftovers,
+    digest_of,
+    digest_of_file,
+    is_sealed,
+    sealed,
+)
 
 LOG = "trials.jsonl"
 TABLE = "metrics.csv"
@@ -187,7 +194,7 @@ class Campaign:
                 written.append(self.per_user_path(row))
                 with atomic_path(written[-1]) as temporary:
                     pq.write_table(per_user, temporary, compression="zstd")
-            row = replace(row, files={self._name(path): _digest(path) for path in written})
+            row = replace(row, files={self._name(path): digest_of_file(path) for path in written})
             with self.lock(), self.log.open("rb+") as log:
                 if log.seek(0, os.SEEK_END):
                     log.seek(-1, os.SEEK_END)
@@ -332,11 +339,6 @@ def _is_as_written(fields: Mapping[str, Any], content: bytes) -> bool:
     schema = fields.get("schema", 0)
     old = isinstance(schema, int) and schema < SEALED and DIGEST not in fields
     return old or is_sealed(content)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def default_folder(dataset: str, split: str) -> Path:

@@ -1,8 +1,10 @@
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -340,6 +342,46 @@ def test_damage_is_an_error_that_says_what_to_do(tmp_path, damage, quick_disk):
     DAMAGE[damage](tmp_path)
     with pytest.raises(TilesError, match=r"damaged \(.*\); delete"):
         Tiles.open(tmp_path)
+
+
+def test_a_bit_that_turned_is_noticed(tmp_path, quick_disk):
+    expected, dice = whole(inverse(20, fill, side=8, folder=tmp_path)), random.Random(0)
+    files = sorted(path for path in tmp_path.iterdir() if path.suffix in (".npy", ".json"))
+    for path in files:
+        content = path.read_bytes()
+        for _ in range(15):
+            changed = bytearray(content)
+            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+            path.write_bytes(changed)
+            try:
+                found = whole(Tiles.open(tmp_path))
+            except TilesError:
+                continue
+            assert np.array_equal(found, expected), f"{path} was changed, and so is the matrix"
+        path.write_bytes(content)
+
+
+def without_checksums(folder):
+    """Make a folder look as the version before wrote it."""
+    for file in folder.glob("tile-*"):
+        file.write_bytes(file.read_bytes()[: -len(tilefolder.TRAILER % 0)])
+    header = json.loads((folder / tilefolder.HEADER).read_text())
+    del header["digest"]
+    (folder / tilefolder.HEADER).write_text(json.dumps(header | {"format": 1}))
+
+
+@pytest.mark.parametrize("moment", [5, 1000])
+def test_tiles_of_the_version_before_go_on_and_are_opened(tmp_path, quick_disk, moment):
+    def stop(done, total):
+        if done == moment:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        inverse(20, fill, side=8, folder=tmp_path, progress=stop)
+    without_checksums(tmp_path)
+    expected = whole(inverse(20, fill, side=8))
+    assert np.array_equal(whole(inverse(20, pytest.fail, side=8, folder=tmp_path)), expected)
+    assert np.array_equal(whole(Tiles.open(tmp_path)), expected)
 
 
 def test_a_newer_format_is_refused(tmp_path, quick_disk):
