@@ -67,6 +67,7 @@ class Fitted:
 
     trial: Trial
     scorer: Scorer
+    facts: Mapping[str, float]
     seconds: float
     validating: float
 
@@ -185,10 +186,15 @@ class Worker:
         earlier = context.checkpoint.earlier if context.checkpoint else 0.0
         seconds = time.perf_counter() - start - validating + earlier
         for trial, fit in zip(job.trials, fits, strict=True):
-            if isinstance(fit, Scorer):
-                yield Fitted(trial, fit, seconds / len(models), validating / len(models))
-            else:
+            if not isinstance(fit, Scorer):
                 yield trial, fit
+                continue
+            try:
+                facts = fit.plain_facts()
+            except RecbenchError as error:
+                yield trial, error
+                continue
+            yield Fitted(trial, fit, facts, seconds / len(models), validating / len(models))
 
     def _context(self, job: Job, judge: "_Judge | None") -> Context:
         """The context in which a job is fitted."""
@@ -249,8 +255,8 @@ class Worker:
         for one, values in zip(fitted, measured, strict=True):
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(
-                one.trial, part, status="ok", metrics=means, facts=dict(one.scorer.facts),
-                users=len(held.users), rounds=one.scorer.rounds, fit_seconds=one.seconds,
+                one.trial, part, status="ok", metrics=means, facts=one.facts,
+                users=len(held.users), rounds=int(one.scorer.rounds), fit_seconds=one.seconds,
                 validation_seconds=one.validating, score_seconds=seconds, peak_bytes=recent_peak(),
             )  # fmt: skip
             trace = one.scorer.trace if self.trace and part == "valid" else ()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from recbench.errors import RecbenchError
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
@@ -121,6 +122,15 @@ def _unknown_item(model: Model) -> None:
     train = sparse.csr_array(sparse.hstack([train, sparse.csr_array((train.shape[0], 1))]))
     train = train.astype(np.float32)
     assert np.isfinite(scores(fit(model, train), train)).all(), "some scores are not finite"
+
+
+@_rule
+def _facts(model: Model) -> None:
+    """What the fit found out are numbers, by short names."""
+    try:
+        fit(model, example()).plain_facts()
+    except RecbenchError as error:
+        raise AssertionError(str(error)) from None
 
 
 @_rule

@@ -143,6 +143,10 @@ class Factors(Base):
         return self.users[rows]
 
 
+LONGEST = 60
+"""Characters of the name of a fact."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scorer:
     """A fitted model: base scores, times `scale` per item where there is one."""
@@ -155,6 +159,21 @@ class Scorer:
     """For each round of the fit: its number, the seconds so far, and what was measured."""
     rounds: int = field(default=0, kw_only=True)
     """After how many rounds it was handed out, where it was made in rounds."""
+
+    def plain_facts(self) -> dict[str, int | float]:
+        """The facts as results keep them: Python's numbers by short names, or an error."""
+        plain = dict[str, int | float]()
+        for name, value in self.facts.items():
+            number = value.item() if isinstance(value, np.generic | np.ndarray) else value
+            named = isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST
+            if not named:
+                raise RecbenchError(f"a fact of the fit is called {name!r:.60}, not a short text")
+            if not isinstance(number, int | float):
+                raise RecbenchError(
+                    f"the fact '{name}' of the fit is {type(value).__name__}, not a number"
+                )
+            plain[name] = number
+        return plain
 
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""

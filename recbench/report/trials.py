@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from recbench.campaign.row import Row, fact_names, metric_names
+from recbench.campaign.row import Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.selection import ranked, selected
 from recbench.campaign.table import frame_of
 from recbench.params import format_value
@@ -75,7 +75,7 @@ def _test_view(rows: Sequence[Row], chosen: Collection[str]) -> View:
 
 
 def _spare(rows: Sequence[Row]) -> list[str]:
-    return ["rank s", *reversed(fact_names(rows)), "fit s"]
+    return ["rank s", *reversed(fact_columns(rows).values()), "fit s"]
 
 
 def _users(rows: Sequence[Row]) -> str:
@@ -84,7 +84,7 @@ def _users(rows: Sequence[Row]) -> str:
 
 def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
     """Model, the parameters that vary (or every one), metrics, facts and seconds."""
-    varying, facts = _varying(rows), fact_names(rows)
+    varying, facts = _varying(rows), fact_columns(rows)
     seeds = len({row.seed for row in rows}) > 1
     lines = []
     for row in rows:
@@ -95,10 +95,10 @@ def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
         line: dict[str, Any] = {"model": row.model, "parameters": " ".join(words)}
         line |= {"seed": row.seed} if seeds else {}
         line |= {name: row.metrics.get(name) for name in metric_names(rows)}
-        line |= {name: row.facts.get(name) for name in facts}
+        line |= facts_by_column(row, facts)
         line |= {"fit s": row.fit_seconds, "rank s": row.score_seconds}
         lines.append(line)
-    return frame_of(lines, facts)
+    return frame_of(lines, facts.values())
 
 
 def _varying(rows: Sequence[Row]) -> set[str]:
