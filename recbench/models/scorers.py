@@ -9,6 +9,7 @@ one pass (`shared`, `tops`).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -163,8 +164,10 @@ class Scorer:
     def plain_facts(self) -> dict[str, int | float]:
         """The facts as results keep them: Python's numbers by short names, or an error."""
         plain = dict[str, int | float]()
-        for name, value in self.facts.items():
-            number = value.item() if isinstance(value, np.generic | np.ndarray) else value
+        given: Mapping[str, Any] = self.facts
+        for name, value in given.items():
+            numpy = isinstance(value, np.generic | np.ndarray) and np.size(value) == 1
+            number = value.item() if numpy else value
             named = isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST
             if not named:
                 raise RecbenchError(f"a fact of the fit is called {name!r:.60}, not a short text")

@@ -27,6 +27,8 @@ from recbench.errors import DataError
 LOG = logging.getLogger("recbench.fetch")
 LABELS = {"sha256": "SHA-256", "md5": "MD5", "git_blob": "git blob id"}
 BLOCK = 1 << 20
+PAGES = (b"<!doctype html", b"<html", b"<head", b"<!--")
+"""How web pages begin."""
 
 
 def hashes(kinds: Iterable[str], size: int) -> dict[str, Any]:
@@ -52,6 +54,15 @@ def digest_file(path: Path, kinds: Iterable[str]) -> dict[str, str]:
             for one in running.values():
                 one.update(block)
     return {kind: one.hexdigest() for kind, one in running.items()}
+
+
+def is_page(file: RemoteFile, path: Path) -> bool:
+    """Whether a file is a web page, such as a form to log in, where nothing else can tell."""
+    if file.pinned or file.name.lower().endswith((".html", ".htm")):
+        return False
+    with path.open("rb") as stream:
+        head = stream.read(1024)
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(PAGES)
 
 
 @dataclass(frozen=True)

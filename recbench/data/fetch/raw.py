@@ -14,13 +14,23 @@ from pathlib import Path
 from urllib.parse import quote
 
 from recbench.data.catalog import Entry, RemoteFile
-from recbench.data.fetch.cache import BLOCK, Place, digest_file, kinds_for, mismatch, no_room
+from recbench.data.fetch.cache import (
+    BLOCK,
+    Place,
+    digest_file,
+    is_page,
+    kinds_for,
+    mismatch,
+    no_room,
+)
 from recbench.data.fetch.http import Policy, Transfer, Unreachable
 from recbench.errors import DataError, UsageError
 from recbench.linalg.types import Note, quiet
 
 Layout = tuple[RemoteFile, ...]
 PATIENT = Policy()
+LONGEST = 400
+"""Characters of the reason why an address failed."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +240,7 @@ def _adopt(entry: Entry, file: RemoteFile, place: Place, path: Path) -> None:
         _copy(path, place.copy)
     digests = digest_file(place.copy, kinds_for(file))
     wrong = mismatch(file, place.copy.stat().st_size, digests, place.record())
+    wrong = wrong or ("it is a web page" if is_page(file, place.copy) else None)
     if wrong:
         place.copy.unlink()
         raise DataError(f"{path} is not {file.name} of {entry.name}: {wrong}{_forget(file, place)}")
@@ -268,13 +279,18 @@ def _missing(entry: Entry, place: Place) -> DataError:
 def _unreachable(entry: Entry, file: RemoteFile, place: Place, failure: Unreachable) -> DataError:
     """Build the error that names every address tried and why it failed."""
     lines = [f"{file.name} of {entry.name} could not be fetched:"]
-    lines += [f"  {url}: {reason}" for url, reason in failure.reasons]
+    lines += [f"  {url}: {_printable(reason)}" for url, reason in failure.reasons]
     if any("CERTIFICATE" in reason for _, reason in failure.reasons):
         note = f"{file.expired_certificate}; " if file.expired_certificate else ""
         way = "a digest is pinned, so --insecure is safe" if file.pinned else "no digest is pinned"
         lines.append(f"  about the certificate: {note}{way}")
     lines.append(f"get the file by hand and type: recbench fetch {entry.name} --from FILE")
     return DataError("\n".join(lines) + _forget(file, place))
+
+
+def _printable(reason: str) -> str:
+    """What a server said must not speak to the terminal."""
+    return "".join(mark if mark.isprintable() else "?" for mark in reason[:LONGEST])
 
 
 def _forget(file: RemoteFile, place: Place) -> str:
