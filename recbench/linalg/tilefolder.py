@@ -53,8 +53,30 @@ class TileFolder:
             file.unlink()
 
     def create(self, key: Key, dtype: np.dtype[Any], shape: tuple[int, int]) -> Matrix:
-        """Map a new tile of zeros for writing."""
-        return np.lib.format.open_memmap(self._file(key, 0), "w+", dtype, shape)
+        """Map a new tile of zeros for writing.
+
+        The disk sets its blocks aside at once: to find none when a mapped page is written to is no
+        error that can be told of, but the end of the process.
+        """
+        path = self._file(key, 0)
+        try:
+            tile = np.lib.format.open_memmap(path, "w+", dtype, shape)
+            if hasattr(os, "posix_fallocate"):
+                with path.open("rb+") as file:
+                    os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return tile
+
+    def missing(self, needed: int) -> int:
+        """How many of the bytes that the tiles need the disk has not set aside for them yet.
+
+        Tiles that were being filled when a process was killed may be sparse: they look whole, and
+        have next to nothing.
+        """
+        if (self.path / HEADER).exists():
+            return 0
+        return needed - sum(512 * file.stat().st_blocks for file in self.path.glob("tile-*"))
 
     def write(self, key: Key, step: int, tile: Matrix) -> None:
         """Put a tile in place as of `step`: whole, and on the disk, or not at all."""
@@ -170,6 +192,10 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
-        raise TilesError(
-            f"cannot write {path} ({error}); make room and run again, or give another folder"
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> TilesError:
+    return TilesError(
+        f"cannot write {path} ({error}); make room and run again, or give another folder"
+    )

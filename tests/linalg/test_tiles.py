@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -470,6 +471,38 @@ def test_an_interrupted_inverse_is_not_opened_as_a_matrix(tmp_path, quick_disk):
         inverse(20, fill, side=8, folder=tmp_path, progress=stop)
     with pytest.raises(TilesError, match="interrupted; run again"):
         Tiles.open(tmp_path)
+
+
+FILLING = """
+import sys
+from pathlib import Path
+from recbench.linalg.tiles import TilesError, inverse
+
+def fill(tiles):
+    for key in tiles.keys:
+        tiles.block(*key)[...] = 1.0
+
+try:
+    inverse(2000, fill, side=500, folder=Path(sys.argv[1]))
+except TilesError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_a_sentence_before_the_tiles_are_filled(tmp_path):
+    """Pages that are mapped and have no block are signal 7 when they are written to."""
+    made = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(tmp_path)]
+    if shutil.which("mount") is None or subprocess.run(made, capture_output=True).returncode:
+        pytest.skip("a file system may not be mounted here")
+    try:
+        command = [sys.executable, "-c", FILLING, str(tmp_path / "tiles")]
+        done = subprocess.run(command, capture_output=True, text=True)
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+    assert done.returncode == 0, done
+    assert "No space left on device" in done.stdout
+    assert "make room and run again" in done.stdout
 
 
 KILLED = """
