@@ -39,9 +39,11 @@ def _find(name: str) -> list[dict[str, Any]]:
     """Describe everything of that name: a metric and a model may share one."""
     from recbench.data.catalog import load_catalog
 
-    catalog, bare = load_catalog(), name.partition("[")[0]
-    sheets = [_dataset(catalog[name])] if name in catalog else []
+    bare = name.partition("[")[0]
     kinds = [kind for kind in KINDS if bare in registry(kind).names()]
+    # What is known otherwise is not looked for in the user's own catalogue, which may be broken.
+    catalog = load_catalog(None) if kinds else load_catalog()
+    sheets = [_dataset(catalog[name])] if name in catalog else []
     # A loss is also the model of its name, with sweeps: that tells it all.
     sheets += [_plugin(k, name) for k in kinds if not (k == "losses" and "models" in kinds)]
     for sheet in sheets:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from yaml.constructor import SafeConstructor
 
 import recbench
+from recbench.data.plain_yaml import compose, construct
 from recbench.data.readers.archive import LIMITS, Limits
 from recbench.errors import UsageError, unknown
 from recbench.registry import READERS
@@ -239,11 +239,13 @@ def read_catalog(path: Path, folder: Path) -> dict[str, Entry]:
     """Read one catalogue; relative paths in it start from `folder`."""
     spot = _Spot(path, folder)
     try:
-        node = yaml.compose(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        node = compose(path)
         if node is None:
             return {}
         _refuse_duplicates(node, spot)
-        document = SafeConstructor().construct_document(node)
+        document = construct(node)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not YAML that may be read here: {error}") from error
     given = _convert(Mapping[str, Any], document, spot)
@@ -291,6 +293,8 @@ def _refuse_duplicates(node: yaml.Node, spot: _Spot) -> None:
         return
     seen: set[object] = set()
     for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise spot.error(f"a key on line {key.start_mark.line + 1} is not a word")
         here = spot.at(str(key.value))
         if key.value in seen and key.value != "<<":
             raise here.error(f"given a second time on line {key.start_mark.line + 1}")
