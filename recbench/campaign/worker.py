@@ -126,9 +126,9 @@ class Worker:
             try:
                 done = list(self._work(replace(job, trials=able)))
                 self._check_split()
-            except DataError:
-                raise  # the data failed, not the model
-            except Exception as error:
+            except (DataError, KeyboardInterrupt):
+                raise  # the data failed, or the user does not want it any more: not the model
+            except BaseException as error:  # some end the program: the models do not decide that
                 self._split_again()
                 if self.debug:
                     raise
@@ -172,7 +172,7 @@ class Worker:
         first = best((o.row for o in outcomes if o.row.rival == trial.rival), select)
         return first.trial == trial.id and (before is None or merit(first, select) < before)
 
-    def _lost(self, trial: Trial, part: str, error: Exception) -> Outcome:
+    def _lost(self, trial: Trial, part: str, error: BaseException) -> Outcome:
         status, reason = _verdict(error)
         return Outcome(self.plan.row(trial, part, status=status, reason=reason))
 
@@ -301,7 +301,7 @@ class _Judge:
         return self(scorer)[self.select]
 
 
-def _verdict(error: Exception) -> tuple[str, str]:
+def _verdict(error: BaseException) -> tuple[str, str]:
     """The status and the reason of a trial that raised."""
     if isinstance(error, Refused):
         return "skipped", str(error)

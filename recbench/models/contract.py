@@ -35,7 +35,7 @@ def check_model(model: Model) -> Iterator[CheckResult]:
     for name, check in CHECKS.items():
         try:
             check(model)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
             known = isinstance(error, AssertionError)
             yield CheckResult(name, str(error) if known else f"{type(error).__name__}: {error}")
         else:
