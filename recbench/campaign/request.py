@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from recbench.campaign.executors import Dask, Executor, InProcess, Parcel, Processes
@@ -27,7 +28,7 @@ from recbench.campaign.search.proposals import (
 from recbench.campaign.table import table
 from recbench.campaign.worker import Worker
 from recbench.data.open import Access, Source, default_split, open_source
-from recbench.environment import usable_cores
+from recbench.environment import left_by_limits, usable_cores
 from recbench.errors import UsageError, unknown
 from recbench.evaluate.metrics import MetricSpec, parse_metric
 from recbench.linalg.types import Note, quiet
@@ -89,6 +90,8 @@ class Request:
     """Where large inverses are kept instead of in memory."""
     devices: tuple[str, ...] = ("cpu",)
     """Where fits compute, one for each slot."""
+    apart: bool = False
+    """Fit in another process where memory is limited and may not do: one that may be killed."""
     trace: bool = False
     debug: bool = False
     force: bool = False
@@ -193,6 +196,17 @@ class Request:
         """Where groups of trials are fitted."""
         if self.executor == "dask" and self.scheduler is not None:
             return Dask(Parcel.of(worker, self.plugins), self.scheduler)
-        if self.jobs > 1:
+        if self.jobs > 1 or (self.apart and not self.debug and may_not_fit(worker.plan)):
             return Processes(Parcel.of(worker, self.plugins), self.jobs)
         return InProcess(worker)
+
+
+LIBRARIES = 100 << 20
+"""Bytes that compiled code, and the libraries it comes with, take once fits begin."""
+
+
+def may_not_fit(plan: Plan) -> bool:
+    """Whether a limit leaves less than what a matrix of all items, and a copy of it, would take."""
+    left = left_by_limits()
+    dense = plan.dataset.n_items**2 * np.dtype(plan.dtype).itemsize
+    return left is not None and left < LIBRARIES + 2 * dense
