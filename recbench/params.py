@@ -147,9 +147,13 @@ def held(of: Names, default: str, *, help: str) -> Any:  # noqa: A002 - as for `
     return dataclasses.field(default=default, metadata={"param": {"help": help, "of": of}})
 
 
-def inlined(cls: type[T]) -> Any:
-    """Declare a field whose parameters are typed, printed and searched as the holder's own."""
-    return dataclasses.field(default_factory=cls, metadata={"inlined": cls})
+def inlined(cls: type[T], **defaults: Value) -> Any:
+    """Declare a field whose parameters are typed, printed and searched as the holder's own.
+
+    The holder may have other defaults, given by the names of fields.
+    """
+    details = {"inlined": cls, "defaults": defaults}
+    return dataclasses.field(default_factory=lambda: cls(**defaults), metadata=details)
 
 
 _known: dict[type, Mapping[str, Param]] = {}
@@ -174,8 +178,10 @@ def _declared(cls: type) -> Mapping[str, Param]:
                 **field.metadata["param"],
             )  # fmt: skip
         elif "inlined" in field.metadata:
+            defaults = field.metadata["defaults"]
             for name, spec in params_of(field.metadata["inlined"]).items():
-                specs[name] = replace(spec, within=(field.name, *spec.within))
+                default = defaults.get(name.replace("-", "_"), spec.default)
+                specs[name] = replace(spec, default=default, within=(field.name, *spec.within))
     return specs
 
 
@@ -298,7 +304,9 @@ def make(cls: type[T], given: Mapping[str, object]) -> T:
     for place in dataclasses.fields(cast("Any", cls)):
         settings = inside.get(place.name, {})
         if "inlined" in place.metadata:
-            own[place.name] = make(place.metadata["inlined"], settings)
+            own[place.name] = make(
+                place.metadata["inlined"], {**place.metadata["defaults"], **settings}
+            )
         elif settings:
             now = str(own.get(place.name, place.default))
             kind, known = chosen(now, place.metadata["param"]["of"])

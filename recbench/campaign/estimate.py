@@ -112,8 +112,16 @@ def _timed(
     if operations is not None:
         return replace(fit, seconds=seconds_for(operations, gflops()))
     if models[0].name in earlier:
-        return replace(fit, seconds=statistics.median(earlier[models[0].name]), measured=True)
+        seconds = statistics.median(earlier[models[0].name]) * _share(fit.task)
+        return replace(fit, seconds=seconds, measured=True)
     return fit
+
+
+def _share(task: Task) -> float:
+    """The part of its rounds that a fit makes before a search stops it."""
+    most = max(trial.model.most_rounds for trial in task.trials)
+    stop = task.trials[0].stop
+    return min(stop / most, 1.0) if stop and most else 1.0
 
 
 def earlier_fits(rows: Iterable[Row], plan: Plan) -> dict[str, list[float]]:
@@ -126,7 +134,7 @@ def earlier_fits(rows: Iterable[Row], plan: Plan) -> dict[str, list[float]]:
         same = (row.fingerprint, row.split, row.dtype) == (
             plan.dataset.fingerprint, plan.rule.text, plan.dtype,
         )  # fmt: skip
-        if not same or row.status != "ok" or row.part != "valid":
+        if not same or row.status != "ok" or row.part != "valid" or row.stopped:
             continue
         try:
             model = build(row.text, MODELS)

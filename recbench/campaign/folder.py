@@ -1,7 +1,8 @@
 """The results folder of a campaign: an append-only log, and the tables made from it.
 
     trials.jsonl          one line per finished trial and part; the truth, only ever appended to
-    per-user/ID-PART.parquet   one row per user: the values behind the means
+    per-user/ID-PART.parquet   one row per user: the values behind the means, unless a search
+                          stopped the trial
     traces/ID.csv         one line per round of a fit, where --trace asked for it
     metrics.csv           the log as a table: a pure function of the log's numbers
     manifest.json         for every run: machine, versions, command, data, times
@@ -28,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from recbench.campaign.row import SCHEMA, SEALED, Row
+from recbench.campaign.row import SCHEMA, SEALED, Row, furthest
 from recbench.campaign.table import table
 from recbench.errors import DataError
 from recbench.files import (
@@ -57,7 +58,7 @@ class Campaign:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.log = folder / LOG
-        self._read, self._rows = 0, dict[tuple[str, str], Row]()
+        self._read, self._lines = 0, dict[tuple[str, str, int], Row]()
         self._damaged, self._cut = dict[tuple[str, str], str](), False
 
     def create(self) -> None:
@@ -101,9 +102,14 @@ class Campaign:
         return FileLock(self.folder / ".lock")
 
     def rows(self) -> dict[tuple[str, str], Row]:
-        """The last row of each trial and part. A line cut short by a crash is not a row.
+        """What is known of each trial on each part: the last row, if the fit was not stopped."""
+        return furthest(self.lines().values())
 
-        Only what was added since the last call is read: other processes may be writing.
+    def lines(self) -> dict[tuple[str, str, int], Row]:
+        """The last row of each trial and part, and of each round that fits were stopped at.
+
+        A line cut short by a crash is not a row. Only what was added since the last call is read:
+        other processes may be writing.
         """
         try:
             with self.log.open("rb") as log:
@@ -115,12 +121,12 @@ class Campaign:
         for line in added[:whole].split(b"\n"):
             row = self._parse(line)
             if row is not None:
-                self._rows[row.trial, row.part] = row
+                self._lines[row.trial, row.part, row.stopped] = row
                 self._damaged.pop((row.trial, row.part), None)
             elif line.strip():
                 self._leave_out(line)
         self._read, self._cut = self._read + whole, whole < len(added)
-        return dict(self._rows)
+        return dict(self._lines)
 
     def problems(self) -> list[str]:
         """What of the log is no row, as sentences."""
@@ -137,7 +143,8 @@ class Campaign:
         """Forget what a damaged line was about, so that it is run again, and remember to say so."""
         words = [re.search(rb'"%s": "([^"]*)"' % key, line) for key in (b"trial", b"part", b"text")]
         trial, part, text = (word[1].decode("utf-8", "replace") if word else "" for word in words)
-        self._rows.pop((trial, part), None)
+        stopped = re.search(rb'"stopped": (\d{1,9})', line)
+        self._lines.pop((trial, part, int(stopped[1]) if stopped else 0), None)
         name = f"{text} on {part} (trial {trial})" if trial and part and text else ""
         key = (trial, part) if name else ("", digest_of(line))
         self._damaged[key] = name

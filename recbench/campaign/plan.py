@@ -25,6 +25,8 @@ class Trial:
     model: Model
     seed: int
     id: str
+    stop: int = 0
+    """After how many rounds a search stops its fit; 0: it does not. The id is the same."""
 
     @property
     def rival(self) -> tuple[str, int]:

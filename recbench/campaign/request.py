@@ -4,19 +4,21 @@ Everything is text, a number or a path until `plan` makes a Plan of it: what was
 before any data are touched.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from recbench.brackets import taken_apart
 from recbench.campaign.executors import Dask, Executor, InProcess, Parcel, Processes
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.search.grammar import models_from, spaces_from, split_from
+from recbench.campaign.search.halving import Halved, Halving, refuse_without_rounds
 from recbench.campaign.search.proposals import (
     Listed,
     Proposals,
@@ -34,10 +36,11 @@ from recbench.evaluate.metrics import MetricSpec, parse_metric
 from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
+from recbench.params import make
 from recbench.splits.base import SplitRule
 
+SEARCHES = ("grid", "random", "tpe", "halving")
 KNOWN = {
-    "search": ("grid", "random", "tpe"),
     "dtype": ("float32", "float64"),
     "executor": ("local", "dask"),
 }
@@ -69,6 +72,7 @@ class Request:
     sets: Sequence[str] = ()
     grids: Sequence[str] = ()
     search: str = "grid"
+    """One of SEARCHES; `halving` may have settings: `halving[eta=4]`."""
     trials: int | None = None
     search_seed: int = 0
     split: str | None = None
@@ -142,7 +146,7 @@ class Request:
         try:
             rows = runner.run()
         except KeyboardInterrupt as interrupt:
-            done = sum(row.part == "valid" for row in runner.rows())
+            done = len(runner.trials) - len(runner.todo())
             raise KeyboardInterrupt(
                 f"interrupted after {done} of {runner.total} trials; "
                 "what is finished is kept: the same command goes on from there"
@@ -160,29 +164,55 @@ class Request:
             number = getattr(self, word)
             if number is not None and number < 1:
                 raise UsageError(f"{word} must be 1 or more, not {number}")
-        if self.search == "grid" and self.trials is not None:
-            raise UsageError("--trials belongs to --search random or --search tpe")
-        if self.search != "grid" and self.trials is None:
-            raise UsageError(
-                f"--search {self.search} needs --trials N: so many settings of each model"
-            )
+        self._check_search()
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
 
+    def _check_search(self) -> None:
+        name, settings = taken_apart(self.search)
+        if name not in SEARCHES:
+            raise unknown("search", name, SEARCHES)
+        if name != "halving" and settings:
+            raise UsageError(f"--search {name} has no settings; --search 'halving[eta=4]' has")
+        if name == "halving" and "test" in self.parts:
+            raise UsageError(
+                "--reveal-test shows test values of every trial, and --search halving never tests "
+                "those that it stops; leave one of the two out"
+            )
+        if name == "grid" and self.trials is not None:
+            raise UsageError("--trials belongs to --search random, tpe or halving")
+        if name in ("random", "tpe") and self.trials is None:
+            raise UsageError(f"--search {name} needs --trials N: so many settings of each model")
+
     def _search(self) -> tuple[list[Model], Proposing]:
         """The models that are known beforehand, and what makes trials of them."""
+        name, settings = taken_apart(self.search)
+        if name == "tpe":
+            return [], self._tpe()
+        models, about = self._listed()
+        if name != "halving":
+            return models, lambda plan: Listed(plan.trials, about)
+        rule = make(Halving, settings)
+        refuse_without_rounds(models)
+        return models, lambda plan: Halved(plan.trials, rule, about)
+
+    def _listed(self) -> tuple[list[Model], Mapping[str, object]]:
+        """The points of a grid, or so many random draws, and what a manifest says of them."""
         words = self.models, self.sets, self.grids
         if self.trials is None:
-            return models_from(*words), lambda plan: Listed(plan.trials)
+            return models_from(*words), {"by": "grid"}
         spaces, trials, seed = spaces_from(*words), self.trials, self.search_seed
+        about = {
+            "by": "random", "trials": trials, "seed": seed, "spaces": [s.text for s in spaces],
+        }  # fmt: skip
+        return random_models(spaces, trials, seed), about
+
+    def _tpe(self) -> Proposing:
+        """A search that learns, of which nothing is known beforehand."""
+        spaces, trials = spaces_from(self.models, self.sets, self.grids), self.trials or 0
         check_spaces(spaces)
-        if self.search == "random":
-            about = {
-                "by": "random", "trials": trials, "seed": seed, "spaces": [s.text for s in spaces],
-            }  # fmt: skip
-            return random_models(spaces, trials, seed), lambda plan: Listed(plan.trials, about)
         new_study("")  # or it says what is not installed
-        return [], lambda plan: Tpe(plan, spaces, trials, seed)
+        return lambda plan: Tpe(plan, spaces, trials, self.search_seed)
 
     def _metrics(self, rule: SplitRule) -> tuple[list[MetricSpec], MetricSpec]:
         """What is measured, and which of it chooses."""

@@ -1,20 +1,24 @@
 """What is known about one trial on one part: a line of the log."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from recbench.registry import METRICS
 
-SCHEMA = 3
-"""Version of the log and the manifest; a reader refuses newer ones. 2 added rounds, 3 digests."""
+SCHEMA = 4
+"""Version of the log and the manifest; a reader refuses newer ones. 2 added rounds, 3 fits that a
+search stopped, 4 digests."""
+SEALED = 4
+"""The first version whose lines and manifests carry their own digest."""
+STOPPED = "stopped at round"
+"""What tables call the rounds after which a search stopped a fit."""
 COLUMNS = frozenset([
     "#", "dataset", "split", "model", "parameters", "seed", "seeds", "part", "selected", "users",
-    "status", "reason", "trial", "trials", "fit s", "rank s", "peak GB",
+    "status", "reason", "trial", "trials", "fit s", "rank s", "peak GB", STOPPED,
 ])  # fmt: skip
 """What tables call their own columns."""
-SEALED = 3
-"""The first version whose lines and manifests carry their own digest."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class Row:
     users: int = 0
     rounds: int = 0
     """After how many rounds the model was handed out; 0 also where it was not fitted in rounds."""
+    stopped: int = 0
+    """After how many rounds a search stopped the fit, or would have if it had not failed; 0: it was
+    to end by itself. What was stopped is never selected."""
     fit_seconds: float = 0.0
     validation_seconds: float = 0.0
     """What was measured on the way, by request of the fit; not among the seconds of the fit."""
@@ -60,6 +67,26 @@ class Row:
     def rival(self) -> tuple[str, int]:
         """What a trial competes within: the best of a model and seed is selected."""
         return self.model, self.seed
+
+    @property
+    def reach(self) -> float:
+        """How far the fit was to go: to its end is further than any number of rounds."""
+        return self.stopped or math.inf
+
+    @property
+    def stopped_at(self) -> int | None:
+        """The round that a search stopped it at, if its fit came so far and was to go on."""
+        return self.stopped or None if self.status == "ok" else None
+
+
+def furthest(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
+    """Of each trial and part, the row of the fit that went furthest."""
+    found: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        known = found.get((row.trial, row.part))
+        if known is None or row.reach >= known.reach:
+            found[row.trial, row.part] = row
+    return found
 
 
 def metric_names(rows: Sequence[Row]) -> list[str]:

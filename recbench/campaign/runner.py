@@ -1,15 +1,15 @@
 """A plan into a campaign folder: skip what is finished, run the rest, record, select, test.
 
-Every trial is measured on validation. Of each model the best trial, and only that one, is
-measured on test: trials that lead while they are in memory are ranked for test at once, but the
-numbers of a trial that is overtaken are dropped unseen.
+Every trial is measured on validation; a search may stop fits on the way there. Of each model the
+best trial, and only that one, is measured on test: trials that lead while they are in memory are
+ranked for test at once, but the numbers of a trial that is overtaken are dropped unseen.
 
 Several processes may work on one folder: each reserves a heavy step before it starts on it.
 """
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -22,7 +22,7 @@ from recbench.campaign.executors import Executor, InProcess, Pending
 from recbench.campaign.folder import Campaign, now
 from recbench.campaign.guards import other_versions, refuse_other_code, refuse_other_data
 from recbench.campaign.plan import Plan, Trial
-from recbench.campaign.row import Row
+from recbench.campaign.row import Row, furthest
 from recbench.campaign.search.proposals import Listed, Proposals
 from recbench.campaign.selection import leaders, selected
 from recbench.campaign.tasks import Task, tasks_of
@@ -60,13 +60,14 @@ class Runner:
         self.trials = self.source.propose(lambda trial: None)
         self.id, self.started = uuid.uuid4().hex[:8], now()
         self.provisional: dict[str, Outcome] = {}
-        rows = self.campaign.rows()
+        rows = self.campaign.lines()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
         self.old = set(rows) if self.force else set()
 
     def run(self) -> list[Row]:
         """Run what is missing; return the rows of this plan, finished earlier or now."""
+        self.replay()
         if self.todo():
             # Made before the folder: a split that cannot be made leaves nothing behind.
             for words, count in self.worker.split.notes.items():
@@ -95,7 +96,7 @@ class Runner:
         return self.rows()
 
     def replay(self) -> None:
-        """Let a search that learns propose again what is finished, up to what is left to run."""
+        """Let a search propose again what is finished, up to what is left to run."""
         while not self.todo() and self._propose():
             pass
 
@@ -105,12 +106,12 @@ class Runner:
 
     def rows(self) -> list[Row]:
         """What is known of this plan's trials, whoever found it out."""
-        ids = {trial.id for trial in self.trials}
-        return [
-            row
-            for key, row in self.campaign.rows().items()
-            if row.trial in ids and key not in self.old
-        ]
+        return [*furthest(self._lines().values()).values()]
+
+    def _lines(self) -> dict[tuple[str, str, int], Row]:
+        """The same, and what was known of those that a search stopped and let go on."""
+        ids, lines = {trial.id for trial in self.trials}, self.campaign.lines()
+        return {key: row for key, row in lines.items() if row.trial in ids and key not in self.old}
 
     def _tell_versions(self) -> None:
         others = other_versions(self.campaign.manifest()["runs"], self.environment)
@@ -122,37 +123,39 @@ class Runner:
 
     def _validate(self, executor: Executor) -> None:
         """Measure every trial that has not been, as a rule on validation."""
-        finished, announced = 0, False
+        self._tell_found()
         batch = self.trials
         while batch:
             todo = self._missing(batch, *self.plan.parts)
-            finished += len(batch) - len(todo)
-            if finished and not announced and (todo or finished == self.total):
-                self.announce(
-                    f"{counted(finished, 'finished trial')} found, {self.total - finished} to run"
-                )
-                announced = True
-            self._report_failures(batch)
             for part in self.plan.parts:
                 self._complete(tasks_of(self._missing(todo, part), part), executor)
             batch = self._propose()
+            if batch:
+                self._clear_checkpoints(batch)
 
     def _propose(self) -> list[Trial]:
         """What a search tries next, knowing how the trials so far did."""
-        values = {
-            row.trial: row.metrics[self.plan.select]
-            for row in self.rows()
-            if row.part == "valid" and row.status == "ok"
-        }
-        batch = self.source.propose(lambda trial: values.get(trial.id))
-        rows = self.campaign.rows().values()
+        lines = self._lines()
+
+        def measured(trial: Trial) -> float | None:
+            row = _known(lines, trial, "valid")
+            return row.metrics[self.plan.select] if row is not None and row.metrics else None
+
+        batch = self.source.propose(measured)
+        rows = self.campaign.lines().values()
         refuse_other_code(rows, self.plan, batch, self.campaign.folder)
-        self.trials += batch
+        self.trials = [*{trial.id: trial for trial in [*self.trials, *batch]}.values()]
         return batch
 
-    def _report_failures(self, batch: Iterable[Trial]) -> None:
-        ids = {trial.id for trial in batch}
-        failed = [row for row in self.rows() if row.status != "ok" and row.trial in ids]
+    def _tell_found(self) -> None:
+        """Say how much of the work is done, and what of it will not be tried again."""
+        todo = len(self.todo())
+        finished = len(self.trials) - todo
+        if finished and (todo or finished == self.total):
+            self.announce(
+                f"{counted(finished, 'finished trial')} found, {self.total - finished} to run"
+            )
+        failed = [row for row in self.rows() if row.status != "ok"]
         if failed and not self.retry_failed:
             self.announce(
                 f"{counted(len(failed), 'trial')} failed earlier; --retry-failed tries them again"
@@ -161,7 +164,8 @@ class Runner:
     def _test(self, executor: Executor) -> None:
         """Measure the selected trials on test."""
         best = selected(self.rows(), self.plan.select)
-        chosen = self._missing([t for t in self.trials if t.id in best], "test")
+        winners = [replace(trial, stop=0) for trial in self.trials if trial.id in best]
+        chosen = self._missing(winners, "test")
         for trial in chosen:
             if trial.id in self.provisional:
                 self._record(self.provisional[trial.id])
@@ -169,11 +173,11 @@ class Runner:
 
     def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
         """The trials that lack a row, or a metric, on some part."""
-        rows = {(row.trial, row.part): row for row in self.rows()}
+        lines = self._lines()
         metrics = {metric.text for metric in self.plan.metrics}
 
         def lacks(trial: Trial, part: str) -> bool:
-            row = rows.get((trial.id, part))
+            row = _known(lines, trial, part)
             if row is None:
                 return True
             if row.status == "ok":
@@ -184,7 +188,8 @@ class Runner:
 
     def _untraced(self, trial: Trial, part: str) -> bool:
         """Whether a trace is wanted that a finished trial does not have."""
-        wanted = self.worker.trace and part == "valid" and trial.model.traced
+        whole = part == "valid" and not trial.stop
+        wanted = self.worker.trace and whole and trial.model.traced
         return wanted and not traces.path_of(self.campaign.folder, trial.id).exists()
 
     def _complete(self, tasks: list[Task], executor: Executor) -> None:
@@ -235,10 +240,14 @@ class Runner:
         task.find_place(self.campaign.checkpoints, self.worker)
         return Job(task.trials, task.part, leaders(rows, self.plan.select), rounds, task.saved)
 
-    def _clear_checkpoints(self) -> None:
-        """Remove what processes that were killed had saved of fits that are not needed any more."""
+    def _clear_checkpoints(self, going_on: Sequence[Trial] = ()) -> None:
+        """Remove what is saved of fits that are not needed any more.
+
+        Those were under way in processes that were killed, or a search has stopped them for good.
+        """
         folders = list(self.campaign.checkpoints.glob("*"))
         steps = {task.step for task in tasks_of(self.trials, "")} if folders else set()
+        steps -= {task.step for task in tasks_of(going_on, "")}
         for folder in folders:
             step = folder.name.partition("-")[0]
             claim = self.campaign.claim(step) if step in steps else None
@@ -265,7 +274,8 @@ class Runner:
                         self.provisional[outcome.row.trial] = outcome
                     else:
                         self._record(outcome)
-                if outcomes and task.saved is not None:
+                stopped = any(outcome.row.stopped for outcome in outcomes)
+                if outcomes and task.saved is not None and not stopped:
                     Checkpoint(task.saved).clear()
             finally:
                 task.release()
@@ -278,7 +288,9 @@ class Runner:
     def _lost(self, task: Task) -> list[Outcome]:
         reason = "its process died, alone as in company; was there too little memory?"
         return [
-            Outcome(self.plan.row(trial, task.part, status="failed", reason=reason))
+            Outcome(
+                self.plan.row(trial, task.part, status="failed", reason=reason, stopped=trial.stop)
+            )
             for trial in task.trials
         ]
 
@@ -288,7 +300,7 @@ class Runner:
         for path in traced:
             traces.write(path, outcome.trace)
         self.campaign.record(row, outcome.values, traced)
-        self.old.discard((row.trial, row.part))
+        self.old.discard((row.trial, row.part, row.stopped))
 
     def _describe(self, status: str) -> None:
         """Bring what the manifest says of this run up to date."""
@@ -311,3 +323,12 @@ class Runner:
     def environment(self) -> dict[str, Any]:
         """The machine and the versions, looked at once."""
         return describe()
+
+
+def _known(lines: Mapping[tuple[str, str, int], Row], trial: Trial, part: str) -> Row | None:
+    """What is known of a trial at the round that stops it, also if its fit ended before that."""
+    row, whole = (lines.get((trial.id, part, stop)) for stop in (trial.stop, 0))
+    if row is not None or whole is None:
+        return row
+    ended = whole.status != "ok" or 0 < whole.rounds <= trial.stop
+    return whole if ended else None

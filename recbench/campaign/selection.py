@@ -3,20 +3,27 @@
 This is the one place that says so. Whoever picks, ranks or races trials asks here.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 
 from recbench.campaign.row import Row
 
-Merit = tuple[float, str]
+Merit = tuple[float, float, str]
 """What trials are ordered by; the least is the best."""
 
 Leaders = Mapping[tuple[str, int], Merit]
 """The merit of the best trial so far, by model and seed."""
 
 
+def order(value: float, text: str) -> tuple[float, str]:
+    """The sort key of a value and the text of its trial."""
+    return -value, text
+
+
 def merit(row: Row, select: str) -> Merit:
-    """The sort key of a row: what was not measured comes last."""
-    return -row.metrics.get(select, float("-inf")), row.text
+    """The sort key of a row: what was stopped comes after what was not, the unmeasured last."""
+    value = row.metrics.get(select)
+    return (math.inf, 0.0, row.text) if value is None else (-row.reach, *order(value, row.text))
 
 
 def ranked(rows: Iterable[Row], select: str) -> list[Row]:
@@ -30,8 +37,9 @@ def best(rows: Iterable[Row], select: str) -> Row:
 
 
 def candidates(rows: Iterable[Row], select: str) -> list[Row]:
-    """The rows that say how a trial did on validation."""
-    return [row for row in rows if row.part == "valid" and select in row.metrics]
+    """The rows that say how a trial did on validation, unless it was stopped."""
+    valid = [row for row in rows if row.part == "valid" and not row.stopped]
+    return [row for row in valid if select in row.metrics]
 
 
 def leaders(rows: Iterable[Row], select: str) -> dict[tuple[str, int], Merit]:

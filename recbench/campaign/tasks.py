@@ -59,6 +59,6 @@ def tasks_of(trials: Sequence[Trial], part: str) -> list[Task]:
     for trial in trials:
         family = trial.model.family
         key = (type(family).__qualname__, family.key(trial.model), trial.seed)
-        task = groups.setdefault(key, Task([], part, trial_id(repr(key))))
+        task = groups.setdefault((key, trial.stop), Task([], part, trial_id(repr(key))))
         task.trials.append(trial)
     return list(groups.values())

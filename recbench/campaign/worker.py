@@ -160,9 +160,10 @@ class Worker:
         outcomes = list(self._measure(fitted, part))
         yield from outcomes
         if part == "valid" and not self.plan.rule.refits:
-            leading = [one for one in fitted if self._leads(one.trial, outcomes, job.leaders)]
+            whole = [one for one in fitted if not one.scorer.stopped]
+            leading = [one for one in whole if self._leads(one.trial, outcomes, job.leaders)]
             reveal = "test" in self.plan.parts
-            chosen = [f for f in (fitted if reveal else leading) if not f.trial.model.one_part]
+            chosen = [f for f in (whole if reveal else leading) if not f.trial.model.one_part]
             for outcome in self._measure(chosen, "test"):
                 yield replace(outcome, provisional=not reveal)
 
@@ -174,7 +175,8 @@ class Worker:
 
     def _lost(self, trial: Trial, part: str, error: BaseException) -> Outcome:
         status, reason = _verdict(error)
-        return Outcome(self.plan.row(trial, part, status=status, reason=reason))
+        row = self.plan.row(trial, part, status=status, reason=reason, stopped=trial.stop)
+        return Outcome(row)
 
     def _fits(self, job: Job) -> Iterator["Fitted | tuple[Trial, RecbenchError]"]:
         """Every trial fitted, or why it was not."""
@@ -203,6 +205,7 @@ class Worker:
         return replace(
             self.context,
             seed=job.trials[0].seed,
+            stop=job.trials[0].stop,
             validate=judge.chooses if judge else None,
             watch=judge if self.trace else None,
             audience=self._audience(job.part),
@@ -257,8 +260,12 @@ class Worker:
             row = self.plan.row(
                 one.trial, part, status="ok", metrics=means, facts=one.facts,
                 users=len(held.users), rounds=int(one.scorer.rounds), fit_seconds=one.seconds,
+                stopped=one.trial.stop if one.scorer.stopped else 0,
                 validation_seconds=one.validating, score_seconds=seconds, peak_bytes=recent_peak(),
             )  # fmt: skip
+            if one.scorer.stopped:  # nothing is compared with it: the means are enough
+                yield Outcome(row)
+                continue
             trace = one.scorer.trace if self.trace and part == "valid" else ()
             yield Outcome(row, self._per_user(values, part), trace=trace)
 

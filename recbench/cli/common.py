@@ -29,7 +29,7 @@ def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], lis
 
 def words_of_kind(kind: str, start: str) -> list[str]:
     """What a beginning may go on as: a name or, for what is registered, a setting in brackets."""
-    if kind in ("datasets", "runs"):
+    if kind in ("datasets", "runs", "searches"):
         return names_of(kind)
     from recbench.params import completions
 
@@ -37,11 +37,15 @@ def words_of_kind(kind: str, start: str) -> list[str]:
 
 
 def names_of(kind: str) -> list[str]:
-    """Every name of one kind: datasets, models, losses, metrics, splits, readers or runs."""
+    """Every name of one kind: datasets, runs, searches, or what a registry has."""
     if kind == "datasets":
         from recbench.data.catalog import load_catalog
 
         return sorted(load_catalog())
+    if kind == "searches":
+        from recbench.campaign.request import SEARCHES
+
+        return list(SEARCHES)
     if kind == "runs":
         return [str(path.parent) for path in sorted(Path("results").glob("*/trials.jsonl"))]
     names: list[str] = registry(kind).names()

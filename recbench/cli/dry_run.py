@@ -21,7 +21,7 @@ def explain(runner: "Runner", jobs: int) -> None:
 
     plan, fits = runner.plan, estimates(runner)
     click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
-    for line in _counts(runner, fits):
+    for line in [*runner.source.outlook, *_counts(runner, fits)]:
         click.echo(line)
     if fits:
         click.echo(f"memory: {_memory(fits, jobs)}")

@@ -78,6 +78,11 @@ class Model(Described):
     """Whether a fitted model has no scores for users who were not in the train matrix."""
 
     @property
+    def most_rounds(self) -> int:
+        """How many rounds a fit makes at most, and may be stopped after; 0: it goes in none."""
+        return 0
+
+    @property
     def reserves(self) -> bool:
         """Whether its family does; a model that is fitted alone may say so itself."""
         return self.family.reserves

@@ -41,6 +41,9 @@ class Context:
     """Where a trace is wanted: measures a half-trained model, to be noted and not acted upon."""
     rounds: Mapping[str, int] = field(default_factory=dict)
     """By a model's text: after how many rounds validation stopped it, where it cannot be asked."""
+    stop: int = 0
+    """After how many rounds a fit in rounds is stopped, to go on from its checkpoint if at all; 0:
+    it makes all of them."""
     checkpoint: Checkpoint | None = None
     """Where a fit in rounds is saved, so that a killed one can go on."""
     progress: Note = quiet

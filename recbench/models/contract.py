@@ -55,9 +55,11 @@ def example(users: int = 40, items: int = 12, seed: int = 7) -> sparse.csr_array
     return sparse.csr_array(dense.astype(np.float32))
 
 
-def fit(model: Model, train: sparse.csr_array, seed: int = 0, threads: int = 1) -> Scorer:
+def fit(
+    model: Model, train: sparse.csr_array, seed: int = 0, threads: int = 1, stop: int = 0
+) -> Scorer:
     """Fit one model alone, through its family, as a run does."""
-    context = Context(seed=seed, threads=threads, dtype=np.float64)
+    context = Context(seed=seed, threads=threads, dtype=np.float64, stop=stop)
     return model.fit(train, context)
 
 
@@ -171,6 +173,15 @@ def _given(model: Model) -> dict[str, Any]:
     """The parameters of a model that are not at their defaults."""
     specs = params_of(type(model))
     return {name: v for name, v in model.values().items() if v != specs[name].default}
+
+
+@_rule
+def _stops(model: Model) -> None:
+    """A fit that goes in rounds stops after the first if it is told to."""
+    if model.most_rounds:
+        train = example()
+        longer, stopped = (fit(model, train).rounds > 1, fit(model, train, stop=1).stopped)
+        assert stopped == longer, "Context.stop is not heeded, or `Scorer.stopped` does not say so"
 
 
 @_rule

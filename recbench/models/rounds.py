@@ -7,8 +7,13 @@ and ends in the same bytes.
 
 Where the chosen model is fitted again on train and validation together, validation cannot be asked.
 `Context.rounds` then says after how many rounds it stopped before, and this fit stops there too.
+
+A search may want to know what there is after a few rounds before it pays for more. `Context.stop`
+says how many. What is handed out then says that it was stopped, and a fit that is told to stop
+later, or not at all, goes on from the checkpoint, or from the start where there is none.
 """
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -117,6 +122,7 @@ class _Course:
         self.validate = ctx.validate if patient else None
         chosen = ctx.rounds.get(key) if patient and self.validate is None else None
         self.most = schedule.most if chosen is None else min(chosen, schedule.most)
+        self.stop = ctx.stop or math.inf
         self.trace: list[dict[str, float]] = []
         self.best = Best()
         self.handed: dict[int, State] = {}
@@ -136,13 +142,15 @@ class _Course:
         """Make all rounds, and keep on the way what there is after these."""
         self._resume()
         begun = time.perf_counter()  # what validation takes is lost with a kill, too
-        while not self._round():
-            if self.number in counts:
+        ended = False
+        while not ended and self.number < self.stop:
+            ended = self._round()
+            if not ended and self.number in counts:
                 self.handed[self.number] = self.fit.keep()
-            if self.ctx.checkpoint is not None:
+            if not ended and self.ctx.checkpoint is not None:
                 seconds = time.perf_counter() - begun
                 self.ctx.checkpoint.save_in_time(self.key, NOW, seconds, self._everything)
-        return self._last()
+        return replace(self._last(), stopped=not ended)
 
     def _last(self) -> Scorer:
         """What there was when validation liked it best; at the end, if it was never asked."""
@@ -165,7 +173,8 @@ class _Course:
         seconds = self.seconds + time.perf_counter() - start
         self.trace.append({self.fit.word: number, "seconds": seconds, **notes})
         ended = number >= self.most or self.fit.settled(self.trace)
-        self.ctx.progress(self.name, number, number if ended else self.schedule.most)
+        total = min(self.schedule.most, self.stop)
+        self.ctx.progress(self.name, number, number if ended else int(total))
         return self._stopped() or ended
 
     def _stopped(self) -> bool:
@@ -196,14 +205,14 @@ class _Course:
         return state | kept, {"trace": self.trace, "best": best, "handed": [*self.handed]}
 
     def _resume(self) -> None:
-        """Go on from a checkpoint, if there is one and it is whole."""
+        """Go on from a checkpoint, if there is one, it is whole and not beyond the stop."""
         checkpoint = self.ctx.checkpoint
         saved = checkpoint.load(self.key, NOW) if checkpoint is not None else None
         if checkpoint is None or saved is None:
             return
         arrays, notes = saved
         handed = {number: checkpoint.load(self.key, str(number)) for number in notes["handed"]}
-        if None in handed.values():
+        if None in handed.values() or self.fit.first + len(notes["trace"]) - 1 > self.stop:
             return
         self.handed = {number: one[0] for number, one in handed.items() if one is not None}
         self._saved = set(self.handed)

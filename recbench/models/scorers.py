@@ -160,6 +160,8 @@ class Scorer:
     """For each round of the fit: its number, the seconds so far, and what was measured."""
     rounds: int = field(default=0, kw_only=True)
     """After how many rounds it was handed out, where it was made in rounds."""
+    stopped: bool = field(default=False, kw_only=True)
+    """Whether `Context.stop` kept its fit from going on."""
 
     def plain_facts(self) -> dict[str, int | float]:
         """The facts as results keep them: Python's numbers by short names, or an error."""

@@ -157,11 +157,13 @@ def find(
     There are several where a model was run with several seeds.
     """
     candidates = [row for row in campaign.rows().values() if dataset in (None, row.dataset)]
-    rows = [row for row in candidates if row.part == part and row.status == "ok"]
+    whole = [row for row in candidates if row.status == "ok" and not row.stopped]
+    rows = [row for row in whole if row.part == part]
     best = selected(candidates, select)
     exact = [row for row in rows if wanted in (row.trial, row.text)]
     matches = exact or [row for row in rows if row.model == wanted and row.trial in best]
     if not matches:
+        _refuse_stopped([row for row in candidates if wanted in (row.trial, row.text)])
         names = {row.model for row in rows} | {row.text for row in rows}
         raise unknown(f"{part} result in {campaign.folder}", wanted, names)
     if len({row.place for row in matches}) > 1 or len({row.seed for row in matches}) < len(matches):
@@ -170,6 +172,16 @@ def find(
         )
         raise UsageError(f"'{wanted}' could be any of these, give the id: {options}")
     return matches
+
+
+def _refuse_stopped(rows: Sequence[Row]) -> None:
+    """Say why a trial that is there has nothing to compare."""
+    for row in rows:
+        if row.stopped:
+            raise UsageError(
+                f"{row.text} was stopped at round {row.stopped} by a search, so there is nothing "
+                f"to compare; `recbench run -m '{row.text}'` fits it to the end"
+            )
 
 
 def view(verdicts: Sequence[Verdict], a: Sequence[Row], b: Sequence[Row]) -> View:

@@ -13,7 +13,7 @@ from recbench.campaign.table import frame_of
 from recbench.errors import DataError, unknown
 from recbench.report.standings import LETTERS, Standing, more_is_better, standings, superiority
 from recbench.report.tables import BETTER, SPREAD, View
-from recbench.report.trials import failure_notes
+from recbench.report.trials import failure_notes, stopped_notes
 
 PARTS = {"test": "test", "valid": "validation"}
 HIDDEN = ("dataset", "split", "parameters", "seeds", "trials")
@@ -110,6 +110,7 @@ def leaderboard_view(
     view.spare = [*SPARE, *fact_columns([row for one in shown for row in one.rows]).values()]
     view.part = PARTS[wanted.part]
     view.notes = [*_legend(shown), *_explained(frame, wanted), *trouble, *_missing(rows, standing)]
+    view.notes += stopped_notes(rows)
     return view
 
 

@@ -55,14 +55,15 @@ class Standing:
 def standings(rows: Sequence[Row], select: str, part: str, sort: str) -> list[Standing]:
     """The models of one dataset and split, best first.
 
-    A model that has no validation values to select by stands with every trial on its own.
+    A model that has no validation values to select by stands with every trial on its own. What a
+    search stopped does not stand.
     """
     best = selected(rows, select)
     tuned = {row.model for row in rows if row.trial in best}
     by_model: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row.text, row.seed)):
         stands = row.trial in best or row.model not in tuned
-        if row.part == part and row.status == "ok" and stands:
+        if row.part == part and row.status == "ok" and stands and not row.stopped:
             by_model.setdefault(row.model if row.model in tuned else row.text, []).append(row)
     standing = [Standing(model, trials) for model, trials in by_model.items()]
     return sorted(standing, key=lambda one: (-np.nan_to_num(one.mean(sort), nan=-1), one.model))

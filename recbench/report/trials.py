@@ -5,9 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from recbench.campaign.row import Row, fact_columns, facts_by_column, metric_names
+from recbench.campaign.row import STOPPED, Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.selection import ranked, selected
 from recbench.campaign.table import frame_of
+from recbench.errors import counted
 from recbench.params import format_value
 from recbench.report.tables import View
 
@@ -25,9 +26,18 @@ def views(rows: Iterable[Row], select: str, most: int = MOST_LINES) -> list[View
     if test:
         tables.append(_test_view(test, chosen))
     failures = [row for row in listed if row.status != "ok"]
+    if tables:
+        tables[0].notes += stopped_notes(listed)
     if tables and failures:
         tables[0].notes += failure_notes(failures)
     return tables
+
+
+def stopped_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """How many trials a search stopped."""
+    count = sum(row.stopped_at is not None for row in rows)
+    if count:
+        yield f"{counted(count, 'trial')} stopped early by the search: measured there, not selected"
 
 
 def failure_notes(failures: Sequence[Row]) -> Iterator[str]:
@@ -85,6 +95,7 @@ def _users(rows: Sequence[Row]) -> str:
 def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
     """Model, the parameters that vary (or every one), metrics, facts and seconds."""
     varying, facts = _varying(rows), fact_columns(rows)
+    stopped = any(row.stopped_at for row in rows)
     seeds = len({row.seed for row in rows}) > 1
     lines = []
     for row in rows:
@@ -95,10 +106,11 @@ def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
         line: dict[str, Any] = {"model": row.model, "parameters": " ".join(words)}
         line |= {"seed": row.seed} if seeds else {}
         line |= {name: row.metrics.get(name) for name in metric_names(rows)}
+        line |= {STOPPED: row.stopped_at} if stopped else {}
         line |= facts_by_column(row, facts)
         line |= {"fit s": row.fit_seconds, "rank s": row.score_seconds}
         lines.append(line)
-    return frame_of(lines, facts.values())
+    return frame_of(lines, [*facts.values(), *([STOPPED] if stopped else [])])
 
 
 def _varying(rows: Sequence[Row]) -> set[str]:

@@ -15,6 +15,7 @@ from recbench.evaluate.metrics import parse_metric
 from recbench.linalg import speed
 from recbench.linalg.tiles import Tiles
 from recbench.models.context import Context
+from recbench.models.factors import als
 from recbench.models.linear import lae
 from recbench.models.popularity import Popularity
 from recbench.splits.strong import Strong
@@ -70,6 +71,16 @@ def test_earlier_fits_of_the_same_data_tell_the_time(plan, tmp_path):
     assert popularity.seconds == pytest.approx(row.fit_seconds + row.score_seconds)
     other = [replace(row, fingerprint="other") for row in rows]
     assert estimates(plan, other)[-1].seconds is None
+
+
+def test_a_fit_that_is_to_be_stopped_takes_its_share_of_a_whole_one(plan, tmp_path):
+    model = als.Ials.of(factors=4, iterations=8)
+    made = replace(plan, models=[model])
+    row = made.row(made.trials[0], "valid", status="ok", rounds=8, fit_seconds=4.0)
+    stopped = replace(row, stopped=1, fit_seconds=0.5)
+    assert earlier_fits([stopped], made) == {}
+    made.trials[0] = replace(made.trials[0], stop=2)
+    assert [one.seconds for one in estimates(made, [row, stopped])] == [1.0]
 
 
 def test_the_shares_of_a_fit_are_put_together_again(plan, tmp_path):

@@ -127,12 +127,12 @@ def test_a_log_of_the_version_before_is_read_and_nothing_is_said(recbench, own, 
     words = ["run", *own, "-m", "popularity", "-k", "ndcg@10", "-o", "out"]
     assert recbench(*words).exit_code == 0
     log, manifest = folder / "out" / "trials.jsonl", folder / "out" / "manifest.json"
-    lines = [json.loads(line) | {"schema": 2} for line in log.read_text().splitlines()]
+    lines = [json.loads(line) | {"schema": 3} for line in log.read_text().splitlines()]
     for line in lines:
         del line["digest"], line["files"]
     log.write_text("".join(json.dumps(line, sort_keys=True) + "\n" for line in lines))
     text = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({"schema": 2, "runs": text["runs"]}, indent=1))
+    manifest.write_text(json.dumps({"schema": 3, "runs": text["runs"]}, indent=1))
     shown = recbench("show", "out")
     assert shown.exit_code == 0
     assert shown.stderr == ""

@@ -26,6 +26,17 @@ def test_rows_come_back_and_the_last_one_counts(campaign):
     assert campaign.per_user(ROW).to_dict("list") == {"user": ["a"], "ndcg@20": [0.5]}
 
 
+def test_the_row_of_the_fit_that_went_furthest_counts(campaign):
+    early, late = (replace(ROW, stopped=stop, metrics={"ndcg@20": stop / 10}) for stop in (1, 3))
+    for row in (late, early):
+        campaign.record(row)
+    assert campaign.rows() == {("t1", "valid"): late}
+    campaign.record(ROW)
+    campaign.record(early)
+    assert campaign.rows() == {("t1", "valid"): ROW}
+    assert campaign.lines() == {("t1", "valid", row.stopped): row for row in (early, late, ROW)}
+
+
 @pytest.mark.parametrize("cut", [1, 20, -3, -1])
 def test_a_line_cut_by_a_crash_is_not_a_row_and_harms_no_other(campaign, cut):
     campaign.record(trial(1, 0.1))

@@ -179,7 +179,7 @@ def test_what_is_measured_unless_told_otherwise_is_a_matter_of_the_split(folder)
         ({"select": "gini@5"}, "select by another metric, such as ndcg@20"),
         ({"metrics": ["gini@5", "ndcg@5"]}, "select by another metric, such as ndcg@20"),
         ({"search": "rnadom"}, "did you mean 'random'?"),
-        ({"trials": 3}, "--trials belongs to --search random or --search tpe"),
+        ({"trials": 3}, "--trials belongs to --search random, tpe or halving"),
         ({"search": "random"}, "needs --trials N"),
         ({"search": "tpe"}, "--search tpe needs --trials N"),
         ({"search": "random", "trials": 0}, "trials must be 1 or more, not 0"),

@@ -33,6 +33,15 @@ def test_only_validation_chooses():
     assert leaders([tested, failed], SELECT) == {}
 
 
+def test_what_was_stopped_is_never_selected_and_comes_after_what_was_not():
+    early, late = toys.trial(8, 0.9, stopped=1), toys.trial(9, 0.2, stopped=3)
+    rows = [early, *ROWS, late]
+    assert [row.trial for row in ranked(rows, SELECT)] == ["t2", "t3", "t1", "t4", "t9", "t8"]
+    assert selected(rows, SELECT) == {"t2"}
+    assert leaders(rows, SELECT) == {("ease", 0): merit(ROWS[1], SELECT)}
+    assert selected([early, late], SELECT) == set()
+
+
 def test_what_was_not_measured_comes_last():
     unknown = replace(ROWS[0], metrics={})
     assert ranked([unknown, *ROWS], SELECT)[-1] is unknown

@@ -192,7 +192,7 @@ def test_a_disk_that_is_really_full(recbench, folder, tiny):
     words = [*RUN[:-4], "--grid", "l2=1:100:1", "-o", str(tiny / "out")]
     result = recbench(*words)
     refused(result, f"results cannot be written to {tiny}", "No space left on device")
-    finished = len(log(tiny / "out").splitlines())
+    finished = log(tiny / "out").count(b"\n")  # the last line may be cut short
     subprocess.run(["mount", "-o", "remount,size=8m", str(tiny)], check=True)
     again = recbench(*words)
     assert again.exit_code == 0, again.output

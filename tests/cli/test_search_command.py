@@ -61,8 +61,13 @@ def test_a_campaign_file_has_the_same_words(recbench, own, folder):
         (["-m", "ease", "--grid", "l2=0:9", *SEARCH[2:]], "must start above 0"),
         (["-m", "edlae", "--grid", "p=0:1", *SEARCH[2:]], "must be a number in [0, 1)"),
         (["-m", "ease", "--grid", "l3=1:9", *SEARCH[2:]], "did you mean 'l2'?"),
-        (["-m", "ease", "--search", "rnadom"], "'rnadom' is not one of"),
+        (["-m", "ease", "--search", "rnadom"], "unknown search 'rnadom'; did you mean 'random'?"),
         (["-m", "ease", "--search", "random", "--trials", "0"], "0 is not in the range"),
+        (["-m", "ease", "-m", "ials", "--search", "halving"], "those of ease do not"),
+        (["-m", "ials", "--search", "halving[eta=1]"], "must be a number in [2, inf)"),
+        (["-m", "ials", "--search", "halving[etta=3]"], "did you mean 'eta'?"),
+        (["-m", "ials", "--search", "halving", "--reveal-test"], "leave one of the two out"),
+        (["-m", "ease", "--search", "grid[eta=3]"], "--search grid has no settings"),
     ],
 )
 def test_a_wrong_search_is_one_sentence_and_code_2(recbench, folder, words, says):
@@ -115,3 +120,60 @@ def test_a_dry_run_of_a_finished_search_finds_all_of_it(recbench, own):
 def test_a_dry_run_tells_seeds_apart(recbench, own):
     shown = recbench("run", *own, "-m", "ials", "--seed", "3,5", "--dry-run").stdout
     assert shown.count("] seed 3: ") == shown.count("] seed 5: ") == 1
+
+
+HALVING = [
+    "-m", "ials[iterations=9,factors=4,tol=0]", "--grid", "l2=0.001:1:log9",
+    "--search", "halving", "-k", "ndcg@10", "-o", "found",
+]  # fmt: skip
+
+
+def test_halving_stops_most_trials_and_says_so_everywhere(recbench, own, folder):
+    result = recbench("run", *own, *HALVING)
+    assert result.exit_code == 0, result.output
+    told = "8 trials stopped early by the search: measured there, not selected"
+    assert "stopped at round" in result.stdout
+    assert told in result.stdout
+    table = pd.read_csv(folder / "found" / "metrics.csv")
+    stops = table["stopped at round"].fillna(0).astype(int).tolist()
+    assert sorted(stops) == [0, 0] + [1] * 6 + [3] * 2
+    assert set(table["status"]) == {"ok"}
+    assert (table[table["selected"]]["stopped at round"].isna()).all()
+    assert sorted(table[table["selected"]]["part"]) == ["test", "valid"]
+    per_user = {path.name for path in (folder / "found" / "per-user").iterdir()}
+    assert per_user == {
+        f"{t}-{p}.parquet" for t, p in table[table["selected"]][["trial", "part"]].values
+    }
+    for words in (["show", "found"], ["show", "found", "--trials"]):
+        assert told in recbench(*words).stdout
+    assert recbench("report", "found").exit_code == 0
+    assert told in (folder / "found" / "report.html").read_text()
+    stopped = table[table["stopped at round"] == 3]["parameters"].iloc[0]
+    refused = recbench("compare", stopped, "ials", "--results", "found")
+    assert refused.exit_code == 2
+    assert "was stopped at round 3 by a search, so there is nothing to compare" in refused.stderr
+    again = recbench("run", *own, *HALVING)
+    assert "9 finished trials found, 0 to run" in again.stderr
+
+
+def test_a_dry_run_of_halving_tells_its_rungs_and_what_they_cost(recbench, own, folder):
+    shown = recbench("run", *own, *HALVING, "-n").stdout
+    assert (
+        "ials: 9 trials for 1 round, the best 3 for 3 rounds, the best 1 for all 9: "
+        "at most the rounds of 3.0 whole fits instead of 9" in shown
+    )
+    assert "9 trials in 9 fits" in shown
+    assert not (folder / "found").exists()
+    recbench("run", *own, *HALVING)
+    assert "9 finished trials found, 0 to run" in recbench("run", *own, *HALVING, "-n").stdout
+
+
+def test_halving_of_random_draws_tries_those_of_a_random_search(recbench, own, folder):
+    words = ["-m", "ials[iterations=4,factors=4]", "--grid", "l2=0.001:1", "--trials", "4"]
+    random = ["--search", "random", "-k", "ndcg@10", "-o", "random"]
+    halving = ["--search", "halving[eta=2,first=2]", "-k", "ndcg@10", "-o", "halving"]
+    assert recbench("run", *own, *words, *random).exit_code == 0
+    assert recbench("run", *own, *words, *halving).exit_code == 0
+    assert set(tried(folder / "random")) == set(tried(folder / "halving"))
+    table = pd.read_csv(folder / "halving" / "metrics.csv")
+    assert table["stopped at round"].fillna(0).tolist().count(2) == 2

@@ -1,6 +1,6 @@
 """Every model that comes with recbench passes what any plugin must pass; a bad one does not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -89,6 +89,15 @@ class Swayed(Good):
     fit = Model.fit
 
 
+class Endless(Good):
+    """Says that it goes in rounds, and does not stop between them."""
+
+    most_rounds = 5
+
+    def fit(self, train, ctx):
+        return replace(super().fit(train, ctx), rounds=5)
+
+
 class Illegible(Good):
     @property
     def text(self):
@@ -105,6 +114,7 @@ class Illegible(Good):
         (Infinite, "An item that nobody has does no harm"),
         (Lying, "The ranking agrees with the scores, and never repeats what was seen"),
         (Swayed, "Fitted as one of a grid, the model gives the scores it gives alone"),
+        (Endless, "A fit that goes in rounds stops after the first if it is told to"),
         (Illegible, "The canonical text reads back as the same model"),
     ],
 )

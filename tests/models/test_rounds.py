@@ -144,6 +144,71 @@ def test_rounds_that_validation_chose_are_made_where_it_cannot_be_asked():
     assert np.array_equal(scorer.score(example(), rows), expected)
 
 
+@pytest.mark.parametrize("last", ["users", "items"])
+@pytest.mark.parametrize("solver", ["exact", "cg"])
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_fit_that_was_stopped_goes_on_and_ends_in_the_same_bits(
+    tmp_path, request, saved, solver, last
+):
+    if saved:
+        request.getfixturevalue("eager")
+    models = [als.Ials.of(factors=4, iterations=9, tol=0.0, solver=solver, last=last)]
+    whole, _ = fit(models)
+    for stop, begun in ((2, 0), (5, 3)):
+        (stopped,), sweeps = fit(models, tmp_path, stop=stop)
+        assert sweeps == list(range(begun if saved else 0, stop + 1))
+        assert (stopped.stopped, stopped.rounds) == (True, stop)
+        same([stopped], fit([als.Ials.of(**{**models[0].values(), "iterations": stop})])[0])
+    again, sweeps = fit(models, tmp_path)
+    assert sweeps == list(range(6 if saved else 0, 10))
+    assert not again[0].stopped
+    same(again, whole)
+
+
+def test_a_fit_that_ends_before_it_is_stopped_was_not_stopped():
+    (ended,), sweeps = fit([als.Ials.of(factors=4, iterations=3, tol=0.0)], stop=3)
+    assert (ended.stopped, ended.rounds, sweeps) == (False, 3, [0, 1, 2, 3])
+    (settled,), _ = fit([als.Ials.of(factors=4, iterations=500, tol=0.5)], stop=400)
+    assert not settled.stopped
+
+
+def test_models_of_fewer_rounds_than_the_stop_are_whole(tmp_path, eager):
+    models = [als.Ials.of(factors=4, iterations=count, tol=0.0) for count in (8, 2, 4)]
+    scorers, _ = fit(models, tmp_path, stop=4)
+    assert [(one.stopped, one.rounds) for one in scorers] == [(True, 4), (False, 2), (False, 4)]
+    same(fit(models, tmp_path)[0], fit(models)[0])
+
+
+def test_what_validation_liked_is_handed_out_at_a_stop_and_kept_beyond_it(tmp_path, eager):
+    values = dict(enumerate([0.1, 0.3, 0.2, 0.25, 0.2, 0.1, 0.0]))
+
+    def validate(scorer):
+        return values[scorer.rounds]
+
+    models = [als.Ials.of(factors=4, iterations=50, patience=3, tol=0.0)]
+    (stopped,), _ = fit(models, tmp_path, validate=validate, stop=3)
+    assert (stopped.stopped, stopped.rounds) == (True, 1)
+    again, sweeps = fit(models, tmp_path, validate=validate)
+    assert sweeps == [4]
+    same(again, fit(models, validate=validate)[0])
+
+
+def test_a_checkpoint_beyond_the_stop_is_not_gone_on_from(tmp_path, eager):
+    models = [als.Ials.of(factors=4, iterations=9, tol=0.0)]
+    fit(models, tmp_path, stop=6)
+    again, sweeps = fit(models, tmp_path, stop=2)
+    assert sweeps == [0, 1, 2]
+    same(again, fit(models, stop=2)[0])
+    assert fit(models, tmp_path, stop=2)[1] == []  # it was saved just there
+
+
+def test_directions_that_are_stopped_need_not_have_settled(tmp_path, eager):
+    models = [EdlaeAdmm(k=3, tolerance=0.01)]
+    (stopped,), _ = fit(models, tmp_path, stop=2)
+    assert (stopped.stopped, stopped.rounds) == (True, 2)
+    same(fit(models, tmp_path)[0], fit(models)[0])
+
+
 class Steps(Rounds):
     """Counts its rounds, in numbers of NumPy's."""
 

@@ -93,6 +93,17 @@ def test_models_without_validation_values_stand_trial_by_trial():
     ]
 
 
+def test_what_a_search_stopped_stands_nowhere_and_is_told(campaign):
+    rows = [trial(1, 0.9, stopped=3), trial(2, 0.3, stopped=1)]
+    assert standings(rows, "ndcg@20", "valid", "ndcg@20") == []
+    before = ranked(campaign).frame
+    for row in rows:
+        campaign.record(row)
+    view = ranked(campaign)
+    assert view.frame.equals(before)
+    assert "2 trials stopped early by the search: measured there, not selected" in view.notes
+
+
 def test_sorting_choosing_and_cutting(campaign):
     add(campaign, "odd", 0.2)
     assert list(ranked(campaign, top=2).frame["model"]) == ["als", "ease"]

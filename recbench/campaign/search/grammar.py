@@ -5,7 +5,7 @@
     l2=10:1000:log7  7 points, evenly spaced in the logarithm
     b=0.1,0.25,1     a list
 
-With `--search` the first form is every number between the ends, on the parameter's own scale,
+With `--trials` the first form is every number between the ends, on the parameter's own scale,
 `l2=10:1000:log` likewise in the logarithm, and the others are values to choose from.
 
 A name may be narrowed to one model (`deql-l2.b=…`); otherwise it applies to every model asked

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
 
 Measured = Callable[[Trial], float | None]
-"""The validation value of a finished trial by the metric that selects; None if it failed."""
+"""The validation value of a finished trial by the metric that selects, at the round that stops it
+if there is one; None if it failed."""
 
 STARTUP = 10
 """A learning search begins with so many random draws."""
@@ -41,13 +42,20 @@ class Proposals(Protocol):
     """How many there will be."""
     about: Mapping[str, object]
     """What a manifest says of it."""
+    outlook: Sequence[str]
+    """What a dry run says of it, beside the trials that are known."""
 
     def propose(self, measured: Measured) -> list[Trial]:
-        """The next trials to run, now that those proposed before are finished; none at the end."""
+        """The next trials to run, now that those proposed before are finished; none at the end.
+
+        A trial that was proposed before may come again, to be stopped later.
+        """
 
 
 class Listed:
     """Trials that were known beforehand: a grid, or random draws."""
+
+    outlook: Sequence[str] = ()
 
     def __init__(self, trials: Sequence[Trial], about: Mapping[str, object] | None = None) -> None:
         self.total, self.about = len(trials), about or {"by": "grid"}
@@ -78,6 +86,8 @@ def check_spaces(spaces: Sequence[Space]) -> None:
 
 class Tpe:
     """Tree-structured Parzen estimators, one study for each model and seed, through Optuna."""
+
+    outlook: Sequence[str] = ()
 
     def __init__(self, plan: Plan, spaces: Sequence[Space], trials: int, seed: int) -> None:
         check_spaces(spaces)

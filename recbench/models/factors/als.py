@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError
+from recbench.errors import RecbenchError, UsageError
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Pattern, Terms, solve, turn
 from recbench.linalg.types import Floats, Indices
@@ -72,7 +72,7 @@ class Problem:
     @classmethod
     def of(cls, objective: Objective, train: sparse.csr_array, name: str) -> "Problem":
         """Check the matrix for the model of this name, and work out the coefficients."""
-        users = Pattern.of(_checked(train, name))
+        users = Pattern.of(checked(train, name))
         items = users.transposed()
         terms = objective.user_terms(users.lengths, train.shape[1])
         ones = np.ones(train.shape[1])
@@ -104,7 +104,7 @@ class Problem:
         return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < factors else {})
 
 
-def _checked(train: sparse.csr_array, name: str) -> sparse.csr_array:
+def checked(train: sparse.csr_array, name: str) -> sparse.csr_array:
     """Refuse a matrix that is empty or not binary: its values are never looked at again."""
     if 0 in train.shape:
         raise RecbenchError(f"{name} needs users and items; the train matrix is {train.shape}")
@@ -218,8 +218,8 @@ class SweepFamily(Family[Swept]):
 
 
 def _with_sweeps(fit: Fit, count: int) -> Fit:
-    """The same, with a fact if there were fewer sweeps than asked for."""
-    if isinstance(fit, Scorer) and fit.rounds < count:
+    """The same, with a fact if fewer sweeps than asked for were enough."""
+    if isinstance(fit, Scorer) and fit.rounds < count and not fit.stopped:
         return replace(fit, facts={**fit.facts, "sweeps": fit.rounds})
     return fit
 
@@ -291,10 +291,24 @@ class Als(Model):
     sweeps: Sweeps = inlined(Sweeps)
     loss: QuadraticLoss = held(LOSSES, "ials", help="what is minimised, as in loss=rg2[alpha=1]")
 
+    def __post_init__(self) -> None:
+        """Refuse what least squares cannot minimise."""
+        super().__post_init__()
+        if not isinstance(self.loss, QuadraticLoss):
+            raise UsageError(
+                f"the loss {self.loss} is not a quadratic one: mf[loss={self.loss}] trains it"
+            )
+
+    @property
+    def most_rounds(self) -> int:
+        """The number of sweeps."""
+        return self.sweeps.iterations
+
 
 def _model_of(loss: Any) -> Any:
     """The model that `als` is with this loss, whose parameters and name become its own."""
-    namespace = {name: vars(Als)[name] for name in ("family", "stochastic", "traced")}
+    shared = ("family", "stochastic", "traced", "most_rounds")
+    namespace = {name: vars(Als)[name] for name in shared}
     namespace |= {"cite": loss.cite, "__doc__": loss.__doc__, "__module__": __name__}
     fields = [("sweeps", Sweeps, inlined(Sweeps)), ("loss", loss, inlined(loss))]
     name, bases = loss.__name__, (Model,)

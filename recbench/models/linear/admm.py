@@ -184,17 +184,22 @@ class EdlaeAdmm(Model):
         if self.p == self.l2 == self.omega == 0.0:
             raise UsageError(f"{self.name} needs one of p, l2 and omega above 0; try omega=10")
 
+    @property
+    def most_rounds(self) -> int:
+        """The number of rounds."""
+        return self.rounds
+
     def projection(self) -> Projection:
         """The one to start from, of G + Ω = G + Γ + ωI: the matrix of the linear solves."""
         return Projection(self.k, self.p, self.l2 + self.omega, refine=self._alternate)
 
     def _alternate(self, system: System, closed: LowRank) -> Scorer:
-        """Alternate until nothing moves."""
+        """Alternate until nothing moves, or the fit is stopped."""
         state, name = AdmmRounds(self, system, *_both(closed)), f"rounds at rank {self.k}"
         (fit,) = run(state, system.ctx, name, self.text, Schedule(self.rounds), [self.rounds])
         if isinstance(fit, RecbenchError):
             raise fit
-        if not state.settled(fit.trace):
+        if not fit.stopped and not state.settled(fit.trace):
             last = fit.trace[-1]
             raise NotSettled(
                 f"after {counted(fit.rounds, 'round')} W still changes by {last['change']:.0e} "

@@ -1,0 +1,279 @@
+"""What a loss makes of all scores of some rows against some columns, without keeping more of them.
+
+Scores are S = A Cᵀ. A loss is a function h of one score, the same for all, and wants of each row
+the mean of h and of its derivative; the gradient of what it makes of them is G = diag(c) h'(S) +
+b 1ᵀ, where c and b are known only when the whole row has been seen. So a block is gone through
+twice:
+
+    Block.respond    panel by panel, S = A Cᵀ, then h'(S) in its place, its row sums, h'(S) C
+    Block.push       panel by panel, Gᵀ A, which are three products of matrices in all.
+
+A panel stays in the cache of its core from its scores to their product with C; between the passes
+h'(S) waits in one array of rows x columns. `exponential` is relative to the largest score of a row
+in its panel, and panels are brought to a common scale when they are added.
+
+A panel is the work of one thread, and sums go over panels in order: results do not depend on the
+number of threads.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from recbench.linalg import blas
+from recbench.linalg.types import Floats, Indices, Vector
+
+PANEL = 512
+"""Columns of a panel: 512 rows of them are 1 MB in float32, half of a core's own cache."""
+
+CHUNK = 64
+"""Rows that are looked at together where they are not looked at in panels."""
+
+Hide = Callable[[Floats, int], None]
+"""Sets scores of a panel that must not count to -infinity; it begins with this column."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """The function h of a score, less a shift for each row."""
+
+    kind: str
+    """exponential: e^(scale s), its mean made 1 · hinge: [s]₊ · softplus: log(1 + e^s) · square:
+    s² / 2 · excess: [s]₊² / 2, shifted so that its derivatives add up to 1 · hardest: of the best
+    score of a row, [s]₊ times log(1 + how many of `total` are above the shift)."""
+    scale: float = 1.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True)
+class Means:
+    """What rows have come to."""
+
+    value: Vector
+    """The mean of h; of exponentials, its logarithm; of excesses ½ Σ (s² - τ²) of those above τ."""
+    slope: Vector
+    """The mean of h'; of exponentials and excesses 1."""
+
+
+class Room:
+    """Arrays that one block after the other works in."""
+
+    def __init__(self) -> None:
+        self.scores: Floats = np.empty(0, np.float32)
+        self.pulled: Floats = np.empty((0, 0, 0), np.float32)
+
+    def make(self, rows: Floats, columns: int, panels: int) -> None:
+        """Have room for the scores of these rows."""
+        if self.scores.size < len(rows) * columns or self.scores.dtype != rows.dtype:
+            self.scores = np.empty(len(rows) * columns, rows.dtype)
+        if self.pulled.shape != (panels, *rows.shape) or self.pulled.dtype != rows.dtype:
+            self.pulled = np.empty((panels, *rows.shape), rows.dtype)
+
+
+class Block:
+    """Some rows against some columns; `room` keeps its arrays from one block to the next."""
+
+    def __init__(self, pool: Executor, rows: Floats, columns: Floats, room: Room) -> None:
+        self.pool, self.a, self.c, self.room = pool, rows, columns, room
+        self.bounds = [
+            (number, start, min(start + PANEL, self.width))
+            for number, start in enumerate(range(0, self.width, PANEL))
+        ]
+        room.make(rows, self.width, len(self.bounds))
+        self._factor: Floats = np.ones((len(self.bounds), len(rows)))
+
+    @property
+    def width(self) -> int:
+        """How many columns each row faces."""
+        return len(self.c)
+
+    def respond(
+        self, response: Response, shift: Vector | float = 0.0, weights: Floats | None = None,
+        hide: Hide | None = None,
+    ) -> Means:  # fmt: skip
+        """Make the responses; `weights` of columns, adding up to 1, are for exponentials alone."""
+        rows, dtype = len(self.a), self.a.dtype
+        given = np.broadcast_to(np.asarray(shift, dtype), rows).copy()
+        sums, values, tops = (np.zeros((len(self.bounds), rows), dtype) for _ in range(3))
+        if response.kind == "excess":
+            given = self._thresholds(hide)
+
+        def work(number: int, start: int, stop: int) -> None:
+            if response.kind != "excess":
+                self._fill(number, start, stop, hide)
+            weighing = None if weights is None else weights[start:stop]
+            results = sums[number], values[number], tops[number]
+            _respond(response, self._panel(start, stop), given, weighing, *results)
+            self._pull(number, start, stop)
+
+        blas.finish(self.pool, work, self.bounds)
+        if response.kind == "exponential":
+            return self._of_exponentials(response.scale, sums, tops, weighted=weights is not None)
+        value, slope = values.sum(axis=0, dtype=float), sums.sum(axis=0, dtype=float)
+        if response.kind == "excess":
+            # s² - τ² = (s - τ)² + 2τ (s - τ), and the second add up to 2τ.
+            return Means(value + given * slope, np.ones(rows))
+        size = 1 if response.kind == "hardest" else self.width
+        self._factor[:] = 1 / size
+        return Means(value / size, slope / size)
+
+    def pull(self, c: Vector, b: Vector | None = None) -> Floats:
+        """G C."""
+        out: Floats = np.zeros_like(self.a)
+        for factor, part in zip(self._factor, self.room.pulled, strict=True):
+            out += (factor * c).astype(out.dtype)[:, None] * part
+        if b is not None:
+            out += np.outer(b, self._total()).astype(out.dtype)
+        return out
+
+    def push(self, c: Vector, b: Vector | None = None) -> Floats:
+        """Gᵀ A."""
+        out: Floats = np.empty_like(self.c)
+        alike = None if b is None else (b @ self.a).astype(out.dtype)
+
+        def push(number: int, start: int, stop: int) -> None:
+            weight = (self._factor[number] * c).astype(out.dtype)
+            np.matmul(self._panel(start, stop).T, weight[:, None] * self.a, out=out[start:stop])
+            if alike is not None:
+                out[start:stop] += alike
+
+        blas.finish(self.pool, push, self.bounds)
+        return out
+
+    def _panel(self, start: int, stop: int) -> Floats:
+        rows = len(self.a)
+        return self.room.scores[rows * start : rows * stop].reshape(rows, stop - start)
+
+    def _fill(self, number: int, start: int, stop: int, hide: Hide | None) -> None:
+        """Make the scores of a panel."""
+        np.matmul(self.a, self.c[start:stop].T, out=self._panel(start, stop))
+        if hide is not None:
+            hide(self._panel(start, stop), start)
+
+    def _pull(self, number: int, start: int, stop: int) -> None:
+        """Multiply the responses of a panel with its columns."""
+        np.matmul(self._panel(start, stop), self.c[start:stop], out=self.room.pulled[number])
+
+    def _total(self) -> Vector:
+        """The sum of the columns that every row faces."""
+        total: Vector = self.c.sum(axis=0, dtype=np.float64)
+        return total
+
+    def _of_exponentials(
+        self, scale: float, sums: Floats, tops: Floats, *, weighted: bool
+    ) -> Means:
+        """Bring panels to the scale of the row's largest score."""
+        highest = tops.max(axis=0)
+        relative = np.exp(scale * (tops - highest).astype(np.float64))
+        total = (sums * relative).sum(axis=0)
+        self._factor = relative / total
+        size = 1 if weighted else self.width
+        return Means(np.log(total / size) + scale * highest, np.ones(len(total)))
+
+    def _thresholds(self, hide: Hide | None) -> Floats:
+        """The τ of each row with Σ [s - τ]₊ = 1."""
+        from recbench.linalg import responses_kernel as kernel
+
+        rows, dtype = len(self.a), self.a.dtype
+        tops = np.empty((len(self.bounds), rows), dtype)
+
+        def fill(number: int, start: int, stop: int) -> None:
+            self._fill(number, start, stop, hide)
+            kernel.highest(self._panel(start, stop), tops[number])
+
+        blas.finish(self.pool, fill, self.bounds)
+        tau, top = np.empty(rows, dtype), tops.max(axis=0)
+        scores = self.room.scores, rows, self.width, PANEL
+        chunks = range(0, rows, CHUNK)
+        blas.finish(
+            self.pool, kernel.thresholds,
+            ((*scores, first, min(first + CHUNK, rows), top, tau) for first in chunks),
+        )  # fmt: skip
+        return tau
+
+
+class Shared(Block):
+    """Some rows against columns that were drawn, with repetitions, from others."""
+
+    def __init__(
+        self, pool: Executor, rows: Floats, columns: Floats, room: Room, drawn: Indices
+    ) -> None:
+        super().__init__(pool, rows, columns[drawn], room)
+        self.drawn, self.source = drawn, columns
+
+    def push(self, c: Vector, b: Vector | None = None) -> Floats:
+        """Gᵀ A, added up by what the columns were drawn from."""
+        from recbench.linalg import responses_kernel as kernel
+
+        out: Floats = np.zeros_like(self.source)
+        kernel.add_rows(out, self.drawn, super().push(c, b))
+        return out
+
+
+class Own(Block):
+    """Some rows against columns of their own: rows x as many, drawn from others."""
+
+    def __init__(
+        self, pool: Executor, rows: Floats, columns: Floats, room: Room, drawn: Indices
+    ) -> None:
+        self.drawn = drawn
+        super().__init__(pool, rows, columns, room)
+
+    @property
+    def width(self) -> int:
+        """How many columns each row faces."""
+        return int(self.drawn.shape[1])
+
+    def pull(self, c: Vector, b: Vector | None = None) -> Floats:
+        """G C."""
+        out = super().pull(c)
+        if b is not None:
+            out += (b[:, None] * self.c[self.drawn].sum(axis=1, dtype=np.float64)).astype(out.dtype)
+        return out
+
+    def push(self, c: Vector, b: Vector | None = None) -> Floats:
+        """Gᵀ A, added up by what the columns were drawn from."""
+        from recbench.linalg import responses_kernel as kernel
+
+        out: Floats = np.zeros_like(self.c)
+        for factor, (_, start, stop) in zip(self._factor, self.bounds, strict=True):
+            g = self._panel(start, stop) * (factor * c).astype(out.dtype)[:, None]
+            if b is not None:
+                g += b[:, None].astype(out.dtype)
+            kernel.push_own(g, self.a, self.drawn[:, start:stop], out)
+        return out
+
+    def _fill(self, number: int, start: int, stop: int, hide: Hide | None) -> None:
+        from recbench.linalg import responses_kernel as kernel
+
+        kernel.dots_own(self.a, self.c, self.drawn[:, start:stop], self._panel(start, stop))
+
+    def _pull(self, number: int, start: int, stop: int) -> None:
+        from recbench.linalg import responses_kernel as kernel
+
+        panel, out = self._panel(start, stop), self.room.pulled[number]
+        kernel.pull_own(panel, self.c, self.drawn[:, start:stop], out)
+
+
+def _respond(
+    response: Response, panel: Floats, shift: Floats, weights: Floats | None,
+    sums: Floats, values: Floats, tops: Floats,
+) -> None:  # fmt: skip
+    """H' in place of scores; Σ h', Σ h and, for exponentials, what they are relative to."""
+    from recbench.linalg import responses_kernel as kernel
+
+    of: Callable[[float], Any] = panel.dtype.type
+    if response.kind == "exponential":
+        weighing = np.empty(0, panel.dtype) if weights is None else weights
+        kernel.highest(panel, tops)
+        kernel.exponentials(panel, of(response.scale), weighing, tops, sums)
+    elif response.kind == "square":
+        kernel.squares(panel, sums, values)
+    elif response.kind == "hardest":
+        kernel.hardest(panel, shift, of(response.total), sums, values)
+    else:
+        loops = {"hinge": kernel.hinges, "softplus": kernel.sigmoids, "excess": kernel.excesses}
+        loops[response.kind](panel, shift, sums, values)

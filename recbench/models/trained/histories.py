@@ -1,0 +1,254 @@
+"""Encoders whose users are what they have: nobody is unknown to them.
+
+In training an interaction is not part of its own user's history: a row of a batch is one
+interaction, and the history of the row is what else its user has.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from recbench.linalg.normal import Pattern
+from recbench.linalg.types import Floats
+from recbench.models.trained.batches import Batch, of_users
+from recbench.models.trained.encoders import (
+    Bound,
+    Encoder,
+    Forward,
+    Gradient,
+    Tables,
+    Weights,
+    by_row,
+    normal,
+    squares,
+)
+from recbench.params import param
+
+
+def histories(train: Pattern, batch: Batch) -> Pattern:
+    """What else the user of each row has."""
+    whole = of_users(train, batch.users)
+    items = batch.items_of_cells
+    owner = np.repeat(np.arange(len(batch.users)), np.diff(whole.starts))
+    other = whole.cells != items[owner]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner[other], minlength=len(batch.users)))])
+    return Pattern(starts, whole.cells[other], train.width)
+
+
+def means(history: Pattern, dtype: np.dtype[Any]) -> sparse.csr_array:
+    """The matrix that takes the mean of what each row has; of nothing it is 0."""
+    lengths = np.maximum(history.lengths, 1)
+    values = np.repeat((1 / lengths).astype(dtype), history.lengths)
+    shape = len(lengths), history.width
+    return sparse.csr_array((values, history.columns, history.starts), shape=shape)
+
+
+@dataclass(frozen=True)
+class YoutubeNet(Encoder):
+    """A user is the mean of what he has; items have one vector, as history and as target."""
+
+    history = True
+    init: float = param(0.01, help="standard deviation of first vectors", low=0, open_low=True)
+
+    def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
+        """One for items."""
+        return {"items": normal((shape[1], factors), self.init, draw)}
+
+    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> Bound:
+        """Means of rows of the table."""
+        return _Mean(tables["items"], Pattern.of(train))
+
+
+class _Mean(Bound):
+    def __init__(self, items: Floats, train: Pattern) -> None:
+        self.items, self.train = items, train
+
+    def forward(self, batch: Batch) -> Forward:
+        """Vectors of the batch."""
+        mean = means(histories(self.train, batch), self.items.dtype)
+        items = self.items if batch.items is None else self.items[batch.items]
+
+        def back(a: Floats, c: Floats, weights: Weights | None) -> Mapping[str, Gradient]:
+            gradient: Floats = mean.T @ a
+            if weights is not None:
+                c = c + weights.items[:, None].astype(c.dtype) * items
+            if batch.items is None:
+                gradient += c
+            else:
+                gradient[batch.items] += c
+            return {"items": Gradient(gradient)}
+
+        return Forward(mean @ self.items, items, back)
+
+    def penalty(self, batch: Batch, weights: Weights) -> float:
+        """The squares of what is penalised, weighed."""
+        items = self.items if batch.items is None else self.items[batch.items]
+        return squares(items, weights.items)
+
+    def everything(self) -> tuple[Floats, Floats]:
+        """Vectors of all users and all items."""
+        return means(self.train, self.items.dtype) @ self.items, self.items
+
+    def strangers(self) -> Callable[[sparse.csr_array], Floats]:
+        """Vectors from histories alone."""
+        items = self.items.copy()
+        return lambda history: means(Pattern.of(history), items.dtype) @ items
+
+
+@dataclass(frozen=True)
+class Simplex(Encoder):
+    """A user is a vector of his own and what is made of his history, g to 1 - g."""
+
+    history = True
+    own: float = param(0.5, help="share g of the user's own vector", low=0, high=1)
+    gather: str = param(
+        "mean", help="how a history becomes one vector: its mean, or by attention",
+        choices=("mean", "attention"),
+    )  # fmt: skip
+    tables_for: str = param(
+        "shared", help="whether items in histories have the vectors they have as targets, or own",
+        choices=("shared", "own"),
+    )  # fmt: skip
+    init: float = param(0.01, help="standard deviation of first vectors", low=0, open_low=True)
+
+    def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
+        """For users, for items, for items in histories, and square ones."""
+        users, items = shape
+        tables = {
+            "users": normal((users, factors), self.init, draw),
+            "items": normal((items, factors), self.init, draw),
+            "values": normal((factors, factors), factors**-0.5, draw),
+        }
+        if self.tables_for == "own":
+            tables["histories"] = normal((items, factors), self.init, draw)
+        if self.gather == "attention":
+            tables["keys"] = normal((factors, factors), factors**-0.5, draw)
+            tables["bias"] = np.zeros(factors, np.float32)
+        return tables
+
+    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> Bound:
+        """With the histories of the train matrix."""
+        return _Mixed(self, tables, Pattern.of(train))
+
+
+class _Mixed(Bound):
+    def __init__(self, encoder: Simplex, tables: Tables, train: Pattern) -> None:
+        self.encoder, self.tables, self.train = encoder, tables, train
+        self.source = "histories" if encoder.tables_for == "own" else "items"
+
+    def forward(self, batch: Batch) -> Forward:
+        """Vectors of the batch."""
+        table, share = self.tables["items"], self.encoder.own
+        own = self.tables["users"][batch.users]
+        items = table if batch.items is None else table[batch.items]
+        history = histories(self.train, batch)
+        gathered, back_gathered = self._gather(history, own)
+        users = share * own + (1 - share) * (gathered @ self.tables["values"].T)
+
+        def back(a: Floats, c: Floats, weights: Weights | None) -> Mapping[str, Gradient]:
+            through: Floats = (1 - share) * a
+            by_table, by_own, more = back_gathered(through @ self.tables["values"])
+            by_own = by_own + share * a
+            if weights is not None:
+                by_own = by_own + weights.users[:, None].astype(a.dtype) * own
+                c = c + weights.items[:, None].astype(a.dtype) * items
+            gradients = {"users": by_row(batch.users, by_own), **more}
+            gradients["values"] = Gradient(through.T @ gathered)
+            if self.source == "items":
+                if batch.items is None:
+                    by_table += c
+                else:
+                    by_table[batch.items] += c
+                return {**gradients, "items": Gradient(by_table)}
+            items_bar = Gradient(c, batch.items)
+            return {**gradients, "items": items_bar, "histories": Gradient(by_table)}
+
+        return Forward(users.astype(own.dtype, copy=False), items, back)
+
+    def _gather(
+        self, history: Pattern, own: Floats
+    ) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, dict[str, Gradient]]]]:
+        """One vector for each history, and the way back: to items, users and other tables."""
+        table = self.tables[self.source]
+        mean = means(history, table.dtype)
+        if self.encoder.gather == "mean":
+            nothing = np.zeros_like(own)
+            return mean @ table, lambda gradient: (mean.T @ gradient, nothing, {})
+        return _attend(history, own, table, self.tables["keys"], self.tables["bias"])
+
+    def penalty(self, batch: Batch, weights: Weights) -> float:
+        """The squares of what is penalised, weighed."""
+        table = self.tables["items"]
+        items = table if batch.items is None else table[batch.items]
+        return squares(self.tables["users"][batch.users], weights.users) + squares(
+            items, weights.items
+        )
+
+    def everything(self) -> tuple[Floats, Floats]:
+        """Vectors of all users and all items."""
+        return self._users(self.train, self.tables["users"]), self.tables["items"]
+
+    def _users(self, history: Pattern, own: Floats) -> Floats:
+        share = self.encoder.own
+        gathered = self._gather(history, own)[0]
+        users: Floats = share * own + (1 - share) * (gathered @ self.tables["values"].T)
+        return users.astype(own.dtype, copy=False)
+
+    def strangers(self) -> Callable[[sparse.csr_array], Floats]:
+        """They have no vector of their own."""
+        tables = {name: table.copy() for name, table in self.tables.items() if name != "users"}
+        now = _Mixed(self.encoder, tables, self.train)
+        factors, dtype = tables["items"].shape[1], tables["items"].dtype
+        return lambda history: now._users(
+            Pattern.of(history), np.zeros((history.shape[0], factors), dtype)
+        )
+
+
+def _attend(
+    history: Pattern, own: Floats, table: Floats, keys: Floats, bias: Floats
+) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, dict[str, Gradient]]]]:
+    """Items weighed by a softmax of tanh(K q + b)·u over the history."""
+    from recbench.linalg import responses_kernel as kernel
+
+    faces = np.tanh(table @ keys.T + bias)
+    scores = np.empty(len(history.columns), table.dtype)
+    kernel.dots(own, faces, history.starts, history.columns, scores)
+    weights = _softmax(scores, history)
+    shape = len(own), history.width
+
+    def matrix(values: Floats) -> sparse.csr_array:
+        return sparse.csr_array((values, history.columns, history.starts), shape=shape)
+
+    weighing = matrix(weights)
+    gathered = weighing @ table
+
+    def back(gradient: Floats) -> tuple[Floats, Floats, dict[str, Gradient]]:
+        by_weights = np.empty_like(scores)
+        kernel.dots(
+            np.ascontiguousarray(gradient), table, history.starts, history.columns, by_weights
+        )
+        level = np.einsum("ik,ik->i", gradient, gathered)
+        by_scores = weights * (by_weights - np.repeat(level, history.lengths))
+        sloping = matrix(by_scores.astype(table.dtype))
+        by_faces = (sloping.T @ own) * (1 - faces**2)
+        more = {"keys": Gradient(by_faces.T @ table), "bias": Gradient(by_faces.sum(axis=0))}
+        return weighing.T @ gradient + by_faces @ keys, sloping @ faces, more
+
+    return gathered, back
+
+
+def _softmax(scores: Floats, history: Pattern) -> Floats:
+    """By row; tanh(...)·u is small enough to need no shift, but what is not is not left to luck."""
+    full = np.flatnonzero(history.lengths)
+    starts, lengths = history.starts[full], history.lengths[full]
+    if len(full) == 0:
+        return scores
+    top = np.repeat(np.maximum.reduceat(scores, starts), lengths)
+    weights = np.exp(scores - top)
+    total = np.repeat(np.add.reduceat(weights, starts), lengths)
+    found: Floats = weights / total
+    return found

@@ -1,0 +1,132 @@
+"""The trained models by name: an encoder, a loss, and how it is trained."""
+
+from dataclasses import make_dataclass
+from typing import Any
+
+from recbench.models.base import Model
+from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.trained import encoders, histories, losses
+from recbench.models.trained.contrast import SglEd as Contrast
+from recbench.models.trained.encoders import Encoder
+from recbench.models.trained.loss import Loss
+from recbench.models.trained.training import TrainedFamily, Training, check
+from recbench.params import held, inlined
+from recbench.registry import LOSSES, MODELS
+
+
+def _any_loss(name: str, encoder: Any, default: str, doc: str, cite: str, **training: Any) -> Any:
+    """The model of this name: an encoder that may be trained on any loss."""
+    loss = held(
+        LOSSES, default, help="what is minimised, as in loss=softmax or loss=ccl[margin=0.5]"
+    )
+    return _made(name, encoder, (Loss | QuadraticLoss, loss), doc, cite, training)
+
+
+def _one_loss(name: str, encoder: Any, loss: Any, doc: str, **training: Any) -> Any:
+    """The model of this name: an encoder and a loss whose parameters are the model's own."""
+    return _made(name, encoder, (loss, inlined(loss)), doc, loss.cite, training)
+
+
+def _sensible(model: Any) -> None:
+    """Check every parameter, and that the parts go together."""
+    Model.__post_init__(model)
+    check(model)
+
+
+def _made(
+    name: str, encoder: Any, loss: tuple[Any, Any], doc: str, cite: str, training: dict[str, Any]
+) -> Any:
+    """A model class; `training` has defaults of its own for parameters of training and encoder."""
+    namespace = {"family": TrainedFamily(), "stochastic": True, "traced": True}
+    namespace |= {"cite": cite, "__doc__": doc, "__module__": __name__}
+    namespace["__post_init__"] = _sensible
+    namespace["most_rounds"] = property(lambda model: model.training.epochs)
+    known = {field: value for field, value in training.items() if field in Training.__annotations__}
+    rest = {field: value for field, value in training.items() if field not in known}
+    fields = [
+        ("training", Training, inlined(Training, **known)),
+        ("encoder", Encoder, inlined(encoder, **rest)), ("loss", *loss),
+    ]  # fmt: skip
+    title = "".join(word.capitalize() for word in name.split("-"))
+    made = make_dataclass(title, fields, bases=(Model,), namespace=namespace, frozen=True)
+    return MODELS.register(name)(made)
+
+
+Mf = _any_loss(
+    "mf", encoders.Mf, "softmax",
+    "Matrix factorisation by gradients, on any loss.",
+    "Koren, Bell, Volinsky (2009), Matrix Factorization Techniques for Recommender Systems",
+)  # fmt: skip
+LightGcn = _any_loss(
+    "lightgcn", encoders.LightGcn, "bpr",
+    "LightGCN: vectors are averaged over walks on the graph of interactions; any loss.",
+    "He et al. (2020), LightGCN: Simplifying and Powering Graph Convolution Network",
+    rate=0.003, batch=16384, l2=1e-4, draw="users", epochs=200,
+)  # fmt: skip
+SglEd = _any_loss(
+    "sgl-ed", Contrast, "bpr",
+    "SGL-ED: LightGCN that also tells nodes apart on graphs with missing edges; any loss.",
+    "Wu et al. (2021), Self-supervised Graph Learning for Recommendation",
+    rate=0.001, batch=2048, l2=1e-4, epochs=25,
+)  # fmt: skip
+Simplex = _any_loss(
+    "simplex", histories.Simplex, "ccl",
+    "SimpleX: a user is a vector of his own and what he has, on the cosine contrastive loss.",
+    losses.SIMPLEX, rate=0.001, batch=2048, drawn=2048, epochs=40,
+)  # fmt: skip
+YoutubeNet = _any_loss(
+    "youtubenet", histories.YoutubeNet, "infonce[against=800,t=1]",
+    "YouTubeNet: a user is the mean of what he has, on a softmax over drawn items.",
+    "Covington, Adams, Sargin (2016), Deep Neural Networks for YouTube Recommendations",
+    score="dot", rate=0.001, batch=2048, drawn=2048, epochs=40,
+)  # fmt: skip
+
+MfCcl = _one_loss(
+    "mf-ccl", encoders.Mf, losses.Ccl, "Matrix factorisation on the cosine contrastive loss."
+)
+MfCclDebiased = _one_loss(
+    "mf-ccl-debiased", encoders.Mf, losses.CclDebiased,
+    "Matrix factorisation on the debiased cosine contrastive loss.",
+)  # fmt: skip
+MfInfoNce = _one_loss("mf-infonce", encoders.Mf, losses.InfoNce, "Matrix factorisation on InfoNCE.")
+MfInfoNceDebiased = _one_loss(
+    "mf-infonce-debiased", encoders.Mf, losses.InfoNceDebiased,
+    "Matrix factorisation on debiased InfoNCE.",
+)  # fmt: skip
+MfMine = _one_loss("mf-mine", encoders.Mf, losses.Mine, "Matrix factorisation on MINE.")
+MfMinePlus = _one_loss(
+    "mf-mine-plus", encoders.Mf, losses.MinePlus, "Matrix factorisation on MINE+."
+)
+SsmMf = _one_loss(
+    "ssm-mf",
+    encoders.Mf,
+    losses.Ssm,
+    "Matrix factorisation on sampled softmax with in-batch items.",
+)
+SsmGnn = _one_loss(
+    "ssm-gnn", encoders.LightGcn, losses.Ssm, "LightGCN on sampled softmax with in-batch items.",
+    layers=1,
+)  # fmt: skip
+Softmax = _one_loss("softmax", encoders.Mf, losses.Softmax, "Matrix factorisation on softmax.")
+Sparsemax = _one_loss(
+    "sparsemax", encoders.Mf, losses.Sparsemax, "Matrix factorisation on sparsemax."
+)
+Bce = _one_loss("bce", encoders.Mf, losses.Bce, "Matrix factorisation on binary cross-entropy.")
+Uib = _one_loss("uib", encoders.Mf, losses.Uib, "Matrix factorisation on user interest boundaries.")
+Bpr = _one_loss(
+    "bpr", encoders.Mf, losses.Bpr, "Bayesian personalised ranking: matrix factorisation on pairs.",
+    rate=0.001, batch=2048, drawn=1, l2=1e-4, epochs=100,
+)  # fmt: skip
+MfBpr = _one_loss(
+    "mf-bpr", encoders.Mf, losses.Bpr,
+    "Bayesian personalised ranking against many items for each interaction.",
+    rate=0.001, batch=2048, drawn=32, l2=1e-4, epochs=40,
+)  # fmt: skip
+Cml = _one_loss(
+    "cml", encoders.Mf, losses.Cml, "Collaborative metric learning: near is what is liked.",
+    rate=0.001, batch=8192, drawn=64, epochs=40,
+)  # fmt: skip
+Sml = _one_loss(
+    "sml", encoders.Mf, losses.Sml, "Symmetric metric learning, with margins that are learned.",
+    rate=0.001, batch=2048, drawn=16, epochs=40,
+)  # fmt: skip

@@ -1,0 +1,322 @@
+"""How trained models are trained: epochs of steps, each down the slope of a loss.
+
+An epoch is a round: it goes over all users, or over as many interactions as there are. The rate is
+a fixed function of the epoch, so what there is after ten epochs does not depend on how many are to
+follow, and one fit hands out all of them.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, cast
+
+import numpy as np
+from scipy import sparse
+
+from recbench.errors import RecbenchError, UsageError
+from recbench.linalg import blas
+from recbench.linalg.adam import Adam, norm
+from recbench.linalg.normal import Pattern
+from recbench.linalg.responses import Room
+from recbench.linalg.types import Floats
+from recbench.models.base import Family, Fit
+from recbench.models.checkpoint import State
+from recbench.models.context import Context
+from recbench.models.factors.als import checked
+from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.rounds import Rounds, Schedule, Trace, run
+from recbench.models.scorers import Factors, Scorer
+from recbench.models.trained.batches import Batch, Draws, users_at_once
+from recbench.models.trained.encoders import Encoder, Gradient
+from recbench.models.trained.foldin import FoldIn, Newcomers
+from recbench.models.trained.loss import Loss
+from recbench.models.trained.losses import trained
+from recbench.models.trained.similarity import SIMILARITIES
+from recbench.models.trained.steps import MARGINS, Problem, learned, step
+from recbench.params import Described, param
+
+
+@dataclass(frozen=True)
+class Training(Described):
+    """Vectors of what length, steps of what size, and for how long."""
+
+    factors: int = param(64, help="numbers in each vector", low=1, log=True)
+    epochs: int = param(40, help="times over the data; a grid over this costs one fit", low=1)
+    rate: float = param(0.01, help="how far a step goes", low=0, open_low=True, log=True)
+    decay_at: str = param("never", help="epochs after which steps get smaller, as in 20+30")
+    decay: float = param(0.1, help="by how much they do", low=0, high=1, open_low=True)
+    batch: int = param(
+        512, help="users of a step, with negatives=all; else interactions", low=1, log=True
+    )
+    negatives: str = param(
+        "auto", help="what interactions face: all items, or drawn ones, shared by a step, each its "
+        "own, or the items of the batch; auto: all, or own where the loss compares pairs",
+        choices=("auto", "all", "shared", "own", "batch"),
+    )  # fmt: skip
+    drawn: int = param(
+        1,
+        help="how many are drawn, where they are; all items, where there are no more",
+        low=1,
+        log=True,
+    )
+    draw: str = param(
+        "interactions", help="what is drawn first: interactions, or users, all alike",
+        choices=("interactions", "users"),
+    )  # fmt: skip
+    score: str = param(
+        "auto", help="the score that is trained; auto: what the loss was made for",
+        choices=("auto", "dot", "cosine", "distance"),
+    )  # fmt: skip
+    rank_by: str = param(
+        "auto", help="the score that ranks; auto: the one that is trained, but dot for losses that "
+        "weigh items by popularity", choices=("auto", "dot", "cosine", "distance"),
+    )  # fmt: skip
+    l2: float = param(0.0, help="penalty of both vectors of each interaction", low=0, log=True)
+    dropout: float = param(
+        0.0, help="share of the numbers in users' vectors that a step does not see", low=0,
+        high=1, open_high=True,
+    )  # fmt: skip
+    optimizer: str = param(
+        "adam", help="adam moves every row at every step; adam-lazy those a step has seen",
+        choices=("adam", "adam-lazy"),
+    )  # fmt: skip
+    clip: float = param(10.0, help="longest gradient of a step; 0: any", low=0)
+    patience: int = param(
+        0, help="stop after this many validations without a new best, and return to it; 0: none",
+        low=0,
+    )  # fmt: skip
+    every: int = param(1, help="epochs from one validation to the next", low=1)
+
+    def __post_init__(self) -> None:
+        """Check the schedule as well."""
+        super().__post_init__()
+        self.decays  # noqa: B018 - refuses what is not a schedule
+
+    @property
+    def schedule(self) -> Schedule:
+        """How long to go on."""
+        return Schedule(self.epochs, self.patience, self.every)
+
+    @property
+    def decays(self) -> list[int]:
+        """The epochs after which steps get smaller."""
+        if self.decay_at == "never":
+            return []
+        try:
+            decays = [int(word) for word in self.decay_at.split("+")]
+        except ValueError:
+            decays = [0]
+        if any(epoch < 1 for epoch in decays):  # what is not a number, too
+            raise UsageError(
+                f"parameter 'decay-at' is {self.decay_at}; it must be never, or numbers of epochs "
+                "from 1 on with + between them, as in 20+30"
+            )
+        return decays
+
+    def rate_in(self, epoch: int) -> float:
+        """How far a step of this epoch goes."""
+        return self.rate * self.decay ** sum(1 for decayed in self.decays if epoch > decayed)
+
+    def negatives_for(self, loss: Loss, encoder: Encoder) -> str:
+        """What interactions face."""
+        if self.negatives != "auto":
+            return self.negatives
+        if loss.pairs:
+            return "own"
+        return "shared" if encoder.history else "all"
+
+    def score_for(self, loss: Loss) -> str:
+        """The score that is trained."""
+        return loss.score if self.score == "auto" else self.score
+
+    def ranking_for(self, loss: Loss) -> str:
+        """The score that ranks."""
+        if self.rank_by != "auto":
+            return self.rank_by
+        score = self.score_for(loss)
+        return "dot" if loss.popularity and score == "cosine" else score
+
+
+class Trainable(Protocol):
+    """A model that is an encoder, a loss and the way it is trained."""
+
+    name: ClassVar[str]
+    training: Training
+    encoder: Encoder
+    loss: Loss | QuadraticLoss
+
+    @property
+    def text(self) -> str:
+        """The canonical text of the model."""
+
+
+class TrainedFamily(Family[Trainable]):
+    """Fits models that differ in nothing but the number of epochs at once."""
+
+    reserves = True
+
+    def key(self, model: Trainable) -> Hashable:
+        """Everything but the number of epochs, unless validation has a say in that."""
+        described, training = cast("Any", model), model.training
+        if training.patience:
+            return model.text
+        return str(replace(described, training=replace(training, epochs=1)))
+
+    def fit(self, models: Sequence[Trainable], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+        """Train for as long as the longest asks; each gets what there is when it would end."""
+        counts = [model.training.epochs for model in models]
+        longest = models[int(np.argmax(counts))]
+        matrix = checked(train, longest.name)
+        _refuse(longest, matrix, ctx)
+        with blas.workers() as pool:
+            fit = Epochs(longest, matrix, pool, ctx)
+            return run(fit, ctx, longest.name, longest.text, longest.training.schedule, counts)
+
+
+def check(model: Trainable) -> None:
+    """Refuse a model that makes no sense on any data."""
+    loss, encoder = trained(model.loss), model.encoder
+    negatives = model.training.negatives_for(loss, encoder)
+    if loss.whole and (negatives != "all" or encoder.history):
+        raise UsageError(
+            f"the loss {loss.name} needs all interactions of a user at once: it is for negatives="
+            "all, and for users with vectors of their own, as in mf and lightgcn"
+        )
+
+
+def _refuse(model: Trainable, train: sparse.csr_array, ctx: Context) -> None:
+    """Say what cannot be trained on these data, before anything is."""
+    training, loss = model.training, trained(model.loss)
+    negatives, (users, items) = training.negatives_for(loss, model.encoder), train.shape
+    drawn = min(training.drawn, items)
+    faced = {"all": items, "batch": training.batch}.get(negatives, drawn)
+    size = np.dtype(ctx.dtype).itemsize
+    # Tables, both moments, their gradient, what is spread, and what validation liked best.
+    tables = 6 * (users + items) * training.factors * size
+    block = training.batch * faced * size
+    ctx.reserve(
+        tables + block + 24 * train.nnz,
+        f"training {training.factors} numbers for {users:,} users and {items:,} items, with "
+        f"{training.batch:,} rows at once that face {faced:,} items each,",
+        "take a smaller batch, or fewer factors",
+    )
+
+
+class Epochs(Rounds):
+    """Training under way."""
+
+    word = "epoch"
+
+    def __init__(
+        self, model: Trainable, train: sparse.csr_array, pool: Executor, ctx: Context
+    ) -> None:
+        self.model, self.training, self.pool, self.ctx = model, model.training, pool, ctx
+        self.dtype = np.dtype(ctx.dtype)
+        self.loss = trained(model.loss)
+        self.train = Pattern.of(train)
+        score = self.training.score_for(self.loss)
+        self.problem = Problem.of(self.loss, self.train, score, self.training.l2, self.dtype)
+        draw = ctx.stream("vectors")
+        tables = model.encoder.tables(train.shape, self.training.factors, draw)
+        tables |= learned(self.loss, score, train.shape, self.training.factors)
+        self.tables = {name: table.astype(self.dtype) for name, table in tables.items()}
+        lazy = self.training.optimizer == "adam-lazy"
+        self.adams = {name: Adam(table, lazy=lazy) for name, table in self.tables.items()}
+        self.encoder = model.encoder.bind(self.tables, train, pool)
+        self.room = Room()
+
+    def advance(self, number: int) -> Mapping[str, float]:
+        """Go over the data once."""
+        self.encoder.begin(self.ctx.stream(f"graphs {number}"))
+        draw = self.ctx.stream(f"epoch {number}")
+        rate, value, interactions, length, steps = self.training.rate_in(number), 0.0, 0, 0.0, 0
+        for batch in self._batches(draw):
+            outcome = step(
+                self.problem, self.encoder, self.tables, batch, self.pool, self.room,
+                lambda vectors: self._mask(vectors, draw),
+            )  # fmt: skip
+            size = self._descend(outcome.gradients, rate)
+            value += outcome.value * batch.interactions
+            interactions += batch.interactions
+            length, steps = length + size, steps + 1
+        notes = {"loss": value / max(interactions, 1), "gradient": length / steps, "rate": rate}
+        if not all(np.isfinite(table).all() for table in self.tables.values()):
+            raise RecbenchError(
+                f"{self.model.name} came to numbers that are not finite in epoch {number}, with "
+                f"rate {rate:g} and the loss {self.model.loss}; give a smaller rate or more l2"
+            )
+        return notes
+
+    def settled(self, trace: Trace) -> bool:
+        """Never: there is always another epoch."""
+        return False
+
+    def look(self) -> Scorer:
+        """The vectors as they are, and how those of newcomers are found."""
+        rank = SIMILARITIES[self.training.ranking_for(self.loss)]
+        users, items = (table.copy() for table in self.encoder.everything())
+        strangers = self.encoder.strangers()
+        if strangers is None:
+            tables = {name: table.copy() for name, table in self.tables.items() if name != "users"}
+            length = float(np.sqrt(np.square(users, dtype=np.float64).sum() / max(len(users), 1)))
+            strangers = Newcomers(self.problem, tables, length)
+        find = strangers
+
+        def newcomers(history: sparse.csr_array) -> Floats:
+            return rank.users(find(history))[0]
+
+        return Scorer(Factors(FoldIn(rank.users(users)[0], newcomers), rank.items(items)[0]))
+
+    def state(self) -> State:
+        """The tables, and what Adam knows of them."""
+        state = {f"table/{name}": table for name, table in self.tables.items()}
+        for name, adam in self.adams.items():
+            state |= {f"adam/{name}/{key}": array for key, array in adam.state().items()}
+        return state
+
+    def restore(self, state: State) -> None:
+        """Take those numbers."""
+        for name, table in self.tables.items():
+            table[...] = state[f"table/{name}"]
+            start = f"adam/{name}/"
+            known = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
+            if known:  # what was kept to be handed out has no more than tables
+                self.adams[name].restore(known)
+
+    def keep(self) -> State:
+        """Copy the tables: nothing else is needed to rank."""
+        return {f"table/{name}": table.copy() for name, table in self.tables.items()}
+
+    def _batches(self, draw: np.random.Generator) -> Iterator[Batch]:
+        training = self.training
+        negatives = training.negatives_for(self.loss, self.model.encoder)
+        if negatives == "all" and not (self.loss.pairs or self.model.encoder.history):
+            return users_at_once(self.train, training.batch, draw)
+        draws = Draws(
+            training.batch, training.draw == "users", negatives, training.drawn, self.loss.unseen
+        )
+        return draws.batches(self.train, draw)
+
+    def _mask(self, vectors: Floats, draw: np.random.Generator) -> Floats | None:
+        """What users' vectors are multiplied by: 0 what is dropped, more than 1 the rest."""
+        share = self.training.dropout
+        if share == 0:
+            return None
+        kept = draw.random(vectors.shape, dtype=np.float32) >= share
+        mask: Floats = kept / np.float32(1 - share)
+        return mask.astype(self.dtype, copy=False)
+
+    def _descend(self, gradients: Mapping[str, Gradient], rate: float) -> float:
+        """Move every table; return how long the gradient was."""
+        size = norm(self.pool, [gradient.values for gradient in gradients.values()])
+        shrink = 1.0
+        if self.training.clip and size > self.training.clip:
+            shrink = self.training.clip / size
+        for name, gradient in gradients.items():
+            values = (
+                gradient.values if shrink == 1 else gradient.values * np.asarray(shrink, self.dtype)
+            )
+            self.adams[name].step(self.pool, values, rate, gradient.rows)
+            if name in MARGINS:
+                np.clip(self.tables[name], 0, 1, out=self.tables[name])
+        return size
