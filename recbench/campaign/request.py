@@ -94,8 +94,6 @@ class Request:
     """Where large inverses are kept instead of in memory."""
     devices: tuple[str, ...] = ("cpu",)
     """Where fits compute, one for each slot."""
-    apart: bool = False
-    """Fit in another process where memory is limited and may not do: one that may be killed."""
     trace: bool = False
     debug: bool = False
     force: bool = False
@@ -226,7 +224,7 @@ class Request:
         """Where groups of trials are fitted."""
         if self.executor == "dask" and self.scheduler is not None:
             return Dask(Parcel.of(worker, self.plugins), self.scheduler)
-        if self.jobs > 1 or (self.apart and not self.debug and may_not_fit(worker.plan)):
+        if self.jobs > 1 or (not self.debug and may_not_fit(worker.plan)):
             return Processes(Parcel.of(worker, self.plugins), self.jobs)
         return InProcess(worker)
 
@@ -236,7 +234,13 @@ LIBRARIES = 100 << 20
 
 
 def may_not_fit(plan: Plan) -> bool:
-    """Whether a limit leaves less than what a matrix of all items, and a copy of it, would take."""
+    """Whether a limit leaves less than what a matrix of all items, and a copy of it, would take.
+
+    Fits are then made in a process that may be killed, and told of; not of models that only this
+    process knows, those of a notebook.
+    """
     left = left_by_limits()
+    if any(type(thing).__module__ == "__main__" for thing in (plan.rule, *plan.models)):
+        return False
     dense = plan.dataset.n_items**2 * np.dtype(plan.dtype).itemsize
     return left is not None and left < LIBRARIES + 2 * dense

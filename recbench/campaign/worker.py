@@ -126,9 +126,9 @@ class Worker:
             try:
                 done = list(self._work(replace(job, trials=able)))
                 self._check_split()
-            except (DataError, KeyboardInterrupt):
-                raise  # the data failed, or the user does not want it any more: not the model
-            except BaseException as error:  # some end the program: the models do not decide that
+            except DataError:
+                raise  # the data failed, not the model
+            except (Exception, SystemExit) as error:  # to end the program is not for models
                 self._split_again()
                 if self.debug:
                     raise

@@ -74,7 +74,7 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
         jobs=options["jobs"], executor=options["executor"], scheduler=options["scheduler"],
         threads=options["threads"], scratch=options["tiles_on_disk"], trace=options["trace"],
         debug=options["debug"], force=options["force"], retry_failed=options["retry_failed"],
-        apart=True, command=["recbench", *sys.argv[1:]], **others,
+        command=["recbench", *sys.argv[1:]], **others,
     )  # fmt: skip
 
 
