@@ -18,7 +18,7 @@ import pandas as pd
 
 from recbench.campaign.estimate import as_frame, estimates
 from recbench.campaign.folder import Campaign, open_results
-from recbench.campaign.plan import CHOSEN, REVEALED
+from recbench.campaign.plan import parts_for
 from recbench.campaign.request import Request
 from recbench.campaign.search.grammar import split_from
 from recbench.campaign.table import table
@@ -60,6 +60,7 @@ def run(
     seeds: Sequence[int] = (0,),
     dtype: str = "float32",
     reveal_test: bool = False,
+    validate: bool = True,
     output: Path | str | None = None,
     jobs: int = 1,
     executor: str = "local",
@@ -74,19 +75,22 @@ def run(
 ) -> pd.DataFrame:
     """Fit models, tune them on validation, measure the best on test; one line per trial and part.
 
-    `grid` has values as typed after --grid, or as a list. Finished trials are not run again. With
+    `grid` has values as typed after --grid, or as a list. Finished trials are not run again.
+    Without `validate` settings were chosen before, one of each model: only the test part is
+    measured, by one fit on all that it may be fitted on. With
     `dry_run` nothing is fitted: one line per fit that is left, with what is known of its memory
     and time.
     """
     names, files = [models] if isinstance(models, str) else list(models), [*map(Path, plugins)]
     for file in files:
         load_plugin(file)
+    parts = parts_for(validate=validate, reveal_test=reveal_test)
     request = Request(
         data=dataset, models=names,
         sets=[f"{key}={value}" for key, value in (sets or {}).items()],
         grids=[_typed(*pair) for pair in (grid or {}).items()], search=search, trials=trials,
         search_seed=search_seed, split=split, metrics=metrics, select=select,
-        seeds=seeds, dtype=dtype, parts=REVEALED if reveal_test else CHOSEN,
+        seeds=seeds, dtype=dtype, parts=parts, one_each=not validate,
         output=None if output is None else Path(output), jobs=jobs, executor=executor,
         scheduler=scheduler, threads=threads, scratch=None if scratch is None else Path(scratch),
         trace=trace, force=force, retry_failed=retry_failed, plugins=files,

@@ -50,6 +50,8 @@ class Param:
     grid: tuple[Value, ...] = ()
     choices: tuple[str, ...] = ()
     optional: bool = False
+    later: bool = False
+    """Whether results were recorded before it was there: its default is left out of the text."""
     of: Names | None = None
     """What a held thing is chosen from."""
     within: tuple[str, ...] = ()
@@ -129,15 +131,17 @@ def param(
     log: bool = False,
     grid: tuple[Value, ...] = (),
     choices: tuple[str, ...] = (),
+    later: bool = False,
 ) -> Any:
     """Declare a hyper-parameter as a dataclass field.
 
     This one line feeds `--set`, `--grid`, `recbench info`, conversion, validation, the trial
-    id and the search space. `grid` holds the values published with the model, if any.
+    id and the search space. `grid` holds the values published with the model, if any. With
+    `later`, the default goes without saying: trials of before the parameter was keep their ids.
     """
     details = {
         "help": help, "low": low, "high": high, "open_low": open_low, "open_high": open_high,
-        "log": log, "grid": grid, "choices": choices,
+        "log": log, "grid": grid, "choices": choices, "later": later,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata={"param": details})
 
@@ -253,8 +257,10 @@ class Described:
 
     @property
     def text(self) -> str:
-        """The canonical text: name, then every parameter in alphabetical order."""
-        pairs = ",".join(f"{name}={format_value(v)}" for name, v in sorted(self.values().items()))
+        """The canonical text: name, then every parameter that tells, in alphabetical order."""
+        specs, values = params_of(type(self)), self.values()
+        told = {n: v for n, v in values.items() if not (specs[n].later and v == specs[n].default)}
+        pairs = ",".join(f"{name}={format_value(v)}" for name, v in sorted(told.items()))
         return f"{self.name}[{pairs}]" if pairs else self.name
 
     @property

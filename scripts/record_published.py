@@ -49,7 +49,8 @@ def record(lines: list[Line], rows: Mapping[tuple[str, str], Row], select: str) 
         tuned = [row for row in trials if row.trial in chosen]
         for line in mine:
             metric = line["metric"]
-            line["parameters"], line["ours"] = parameters(best), f"{best.metrics[metric]:.5f}"
+            # Two digits more than are printed: with fewer it might round otherwise than it does.
+            line["parameters"], line["ours"] = parameters(best), f"{best.metrics[metric]:.6f}"
             line["note"] = f"nearest of {len(trials)} trials on the test part"
             if tuned:
                 line["tuned"] = f"{tuned[0].metrics[metric]:.5f}"

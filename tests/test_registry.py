@@ -27,6 +27,21 @@ def test_text_is_canonical():
     )
 
 
+def test_a_later_parameter_goes_without_saying_at_its_default():
+    """So what was recorded before it was there keeps its text, and with it its id."""
+
+    @dataclass(frozen=True)
+    class Grown(Thing):
+        colour: str = param("red", help="which", choices=("red", "blue"), later=True)
+        weight: float = param(2.0, help="how heavy", later=True)
+
+    assert Grown().text == Thing().text
+    assert Grown().values()["colour"] == "red"
+    blue = "thing[big-word=a,colour=blue,count=3,flag=false,maybe=none,size=1]"
+    assert Grown(weight=2, colour="blue").text == blue
+    assert make(Grown, {"weight": "3"}).text.endswith(",size=1,weight=3]")
+
+
 def test_values_are_converted_and_checked():
     made = Thing(size=1, count="4")  # type: ignore[arg-type]
     assert (type(made.size), type(made.count)) == (float, int)

@@ -15,7 +15,17 @@ from recbench.splits.base import SplitRule
 
 CHOSEN = ("valid",)
 REVEALED = ("valid", "test")
-"""What every trial is measured on: the test part too, where that is asked for."""
+TESTED = ("test",)
+"""What every trial is measured on: the test part too, or alone, where that is asked for."""
+
+
+def parts_for(*, validate: bool, reveal_test: bool) -> tuple[str, ...]:
+    """The parts that every trial is measured on."""
+    if validate:
+        return REVEALED if reveal_test else CHOSEN
+    if reveal_test:
+        raise UsageError("to show every test value and to measure nothing else exclude each other")
+    return TESTED
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Everything is text, a number or a path until `plan` makes a Plan of it: what was
 before any data are touched.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,8 @@ class Request:
     seeds: Sequence[int] = (0,)
     dtype: str = "float32"
     parts: tuple[str, ...] = CHOSEN
+    one_each: bool = False
+    """Whether several settings of a model are refused, since nothing would choose among them."""
     output: Path | None = None
     jobs: int = 1
     threads: int | None = None
@@ -111,6 +114,7 @@ class Request:
         """Check what was typed, then open the data: what decides the numbers, and the trials."""
         self._check()
         models, proposing = self._search()
+        self._check_choice(models)
         rule = split_from(self.split or default_split(self.data))
         metrics, select = self._metrics(rule)
         access = Access(fetching={"progress": self.downloads}, announce=self.announce)
@@ -165,6 +169,23 @@ class Request:
         self._check_search()
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
+
+    def _check_choice(self, models: Sequence[Model]) -> None:
+        """Refuse to leave validation out where it has something to say."""
+        if not self.one_each:
+            return
+        several = [name for name, count in Counter(m.name for m in models).items() if count > 1]
+        patient = [model.name for model in models if model.values().get("patience")]
+        if self.search != "grid" or several:
+            raise UsageError(
+                f"without validation nothing chooses among the settings of "
+                f"{', '.join(several) or 'a search'}; give one of each model, or validate"
+            )
+        if patient:
+            raise UsageError(
+                f"{patient[0]} has patience, and validation is what it asks: give a number of "
+                "rounds and patience=0, or validate"
+            )
 
     def _check_search(self) -> None:
         name, settings = taken_apart(self.search)

@@ -52,8 +52,24 @@ def leaders(rows: Iterable[Row], select: str) -> dict[tuple[str, int], Merit]:
 
 
 def selected(rows: Iterable[Row], select: str) -> set[str]:
-    """The trial of each model and seed that is the best, on every dataset and split."""
+    """The trial of each model and seed that is the best, on every dataset and split.
+
+    What was tested without validation, alone of its model, was chosen before.
+    """
+    known = list(rows)
+    rivals = _rivals(candidates(known, select))
+    tested = _rivals(row for row in known if row.part == "test" and row.status == "ok")
+    validated = _rivals(row for row in known if row.part == "valid")
+    alone = {
+        group[0].trial for rival, group in tested.items()
+        if rival not in validated and len({row.trial for row in group}) == 1
+    }  # fmt: skip
+    return alone | {best(group, select).trial for group in rivals.values()}
+
+
+def _rivals(rows: Iterable[Row]) -> dict[tuple[object, ...], list[Row]]:
+    """Rows that compete, together."""
     rivals: dict[tuple[object, ...], list[Row]] = {}
-    for row in candidates(rows, select):
+    for row in rows:
         rivals.setdefault((row.dataset, row.split, *row.rival), []).append(row)
-    return {best(group, select).trial for group in rivals.values()}
+    return rivals

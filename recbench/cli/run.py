@@ -62,15 +62,16 @@ def _nobody(text: str) -> None:
 
 def _request(options: dict[str, Any], **others: Any) -> "Request":
     """The run that was typed."""
-    from recbench.campaign.plan import CHOSEN, REVEALED
+    from recbench.campaign.plan import parts_for
     from recbench.campaign.request import Request
 
+    parts = parts_for(validate=not options["no_validate"], reveal_test=options["reveal_test"])
     return Request(
         data=_data(options), models=options["model"], sets=options["sets"], grids=options["grid"],
         search=options["search"], trials=options["trials"], search_seed=options["search_seed"],
         split=options["split"], metrics=words_of(options["metric"]), select=options["select"],
         seeds=whole_numbers(options["seed"], "--seed"), dtype=options["dtype"],
-        parts=REVEALED if options["reveal_test"] else CHOSEN, output=options["output"],
+        parts=parts, one_each=options["no_validate"], output=options["output"],
         jobs=options["jobs"], executor=options["executor"], scheduler=options["scheduler"],
         threads=options["threads"], scratch=options["tiles_on_disk"], trace=options["trace"],
         debug=options["debug"], force=options["force"], retry_failed=options["retry_failed"],

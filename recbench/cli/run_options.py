@@ -116,6 +116,9 @@ WHAT = [
                  show_default=True, help="Precision of the arithmetic."),
     click.option("--reveal-test", is_flag=True,
                  help="Show test values of every trial; the table says so."),
+    click.option("--no-validate", is_flag=True,
+                 help="Fit once, on all that the test may be fitted on, and measure the test "
+                      "alone: for settings that were chosen before, one of each model."),
 ]  # fmt: skip
 
 HOW = [

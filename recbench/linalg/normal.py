@@ -2,11 +2,12 @@
 
 Row u of a binary matrix, with entries I_u, wants the x that makes
 
-    c0 xᵀG x + c1 Σ_{i∈I_u} (q_i·x)² - 2 d1 Σ_{i∈I_u} q_i·x + 2 d0 t·x + r |x|²            (1)
+    c0 xᵀG x + s Σ_{i∈I_u} s_i [c1 (q_i·x)² - 2 d1 q_i·x] + 2 d0 t·x + r |x|²            (1)
 
-least, where q_i are the factors of the columns, G = Σ g_i q_i q_iᵀ and t = Σ h_i q_i. Its normal
-equations, (c0 G + c1 Σ q qᵀ + r I) x = d1 Σ q - d0 t, cost |I_u| K² + K³/3 as they stand. Three
-steps make them cheaper and leave them exact:
+least, where q_i are the factors of the columns, G = Σ g_i q_i q_iᵀ and t = Σ h_i q_i. Shares s of
+rows and s_i of columns are one unless they are given; below c1 and d1 stand for s c1 and s d1, and
+s_i is left out. Its normal equations, (c0 G + c1 Σ q qᵀ + r I) x = d1 Σ q - d0 t, cost
+|I_u| K² + K³/3 as they stand. Three steps make them cheaper and leave them exact:
 
 1. Q is turned, once for all rows, into the eigenvectors of G. Products of users' and items'
    factors do not notice if both are turned, and D = c0 G + r I is diagonal in every row.
@@ -16,6 +17,8 @@ steps make them cheaper and leave them exact:
 3. A row of n < K entries is solved in n unknowns instead, one for each entry: with
    (I + c1 X Xᵀ) z = d1 1 + c1 d0 X D^-1/2 t one has y = Xᵀz - d0 D^-1/2 t. That costs
    n² K + n³/3, and most rows are short.
+
+With shares of columns X has rows √s_i q_i, and the vector of ones in step 3 has entries √s_i.
 
 Conjugate gradients gain as well: step 2 is their preconditioner, and G costs them nothing.
 
@@ -86,13 +89,34 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Terms:
-    """The coefficients of (1): c0, d0 and r of each row, c1 and d1 of all."""
+    """The coefficients of (1): c0, d0, r and s of each row, c1 and d1 of all."""
 
     gram: Vector
     push: Vector
     ridge: Vector
     entry: float
+    """c1."""
     pull: float
+    """d1."""
+    share: Vector | None = None
+    """s; None is one."""
+    centred: bool = False
+    """Whether the columns' factors are to enter G less their mean."""
+    answer: float = 1.0
+    """What d0 is times in the equations of the columns; but for 1 they are of no one objective."""
+
+    @property
+    def entries(self) -> Vector:
+        """What each row has for c1, s c1: what the square of an observed score weighs more."""
+        return self._shared(self.entry)
+
+    @property
+    def pulls(self) -> Vector:
+        """What each row has for d1, s d1: how much an observed score is pulled up."""
+        return self._shared(self.pull)
+
+    def _shared(self, scalar: float) -> Vector:
+        return np.full(len(self.gram), scalar) if self.share is None else scalar * self.share
 
 
 @dataclass(frozen=True)
@@ -122,15 +146,19 @@ def turn(
     grams: Vector | None = None,
     pushes: Vector | None = None,
     companion: Floats | None = None,
+    centred: bool = False,
 ) -> Basis:
     """Turn factors, in place, into the eigenvectors of their Gram matrix.
 
     `grams` and `pushes` are the g and h of G and t, one where not given. `companion`, factors that
-    are multiplied with these, is turned with them so that no product changes.
+    are multiplied with these, is turned with them so that no product changes. `centred` takes the
+    mean of the factors out of G, where no g and h are given.
     """
     gram, total = _sums(pool, factors, grams, pushes)
     if not np.isfinite(gram).all():
         raise Diverged
+    if centred:
+        gram -= np.outer(total, total) / len(factors)
     spectrum, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     turning = vectors.astype(factors.dtype)
 
@@ -175,23 +203,28 @@ def solve(
     terms: Terms,
     out: Floats,
     *,
+    columns: Vector | None = None,
     steps: int = 0,
     loss: bool = False,
 ) -> Solved:
     """Make (1) least for every row or, given steps of conjugate gradients, less than it was.
 
     `out` receives the factors of the rows; for conjugate gradients it holds those to start from.
+    `columns` are the shares s_i, where they are not one.
     """
     from recbench.linalg import normal_kernel as kernel  # brings numba
 
     _refuse_singular(pattern, terms)
     dtype = basis.factors.dtype
-    vectors = (basis.spectrum, basis.total, terms.gram, terms.push, terms.ridge)
+    roots = np.zeros(0) if columns is None else np.sqrt(columns)
+    vectors = (
+        basis.spectrum, basis.total, terms.gram, terms.push, terms.ridge, terms.entries,
+        terms.pulls, roots,
+    )  # fmt: skip
     with np.errstate(over="ignore"):  # infinity is found in the result
         numbers = [vector.astype(dtype) for vector in vectors]
-        scalars = [dtype.type(scalar) for scalar in (terms.entry, terms.pull)]
         floor = dtype.type(ROUNDING * np.finfo(dtype).eps * basis.spectrum.max(initial=0.0))
-    system = kernel.System(pattern.starts, pattern.columns, basis.factors, *numbers, *scalars)
+    system = kernel.System(pattern.starts, pattern.columns, basis.factors, *numbers)
     report = np.zeros((len(out), 2 if loss else 1))
     shared = (floor, system, out, report)
     work = _shares(pattern.lengths, 0 if steps else out.shape[1])

@@ -37,10 +37,12 @@ class System(NamedTuple):
     """d0 of each row."""
     ridge: Floats
     """r of each row."""
-    entry: Any
-    """c1."""
-    pull: Any
-    """d1."""
+    entry: Floats
+    """s c1 of each row."""
+    pull: Floats
+    """s d1 of each row."""
+    roots: Floats
+    """The root of the share s_i of each column; nothing where all are one."""
 
 
 class Room(NamedTuple):
@@ -109,10 +111,11 @@ def _room(factors: int, like: Floats) -> Room:
 
 
 @compiled
-def _few(columns: Columns, other: Floats, entry: Any, pull: Any, room: Room) -> None:
+def _few(columns: Columns, other: Floats, roots: Floats, entry: Any, pull: Any, room: Room) -> None:
     """Find y of a row with fewer entries than factors: one unknown for each entry.
 
-    (I + c1 X Xᵀ) z = d1 + c1 d0 X D^-1/2 t and y = Xᵀ z - d0 D^-1/2 t, where X = Q D^-1/2.
+    (I + c1 X Xᵀ) z = d1 + c1 d0 X D^-1/2 t and y = Xᵀ z - d0 D^-1/2 t, where X = Q D^-1/2. With
+    shares of columns, X and d1 are their roots times that.
     """
     rows, root, border, square, y, z = (
         room.rows, room.root, room.border, room.square, room.y, room.z,
@@ -123,6 +126,9 @@ def _few(columns: Columns, other: Floats, entry: Any, pull: Any, room: Room) -> 
         c = columns[i]
         for k in range(factors):
             rows[i, k] = other[c, k] * root[k]
+        if len(roots):
+            for k in range(factors):
+                rows[i, k] *= roots[c]
         for k in range(factors, len(y)):
             rows[i, k] = 0
     # The border as one more row gives c1 d0 X D^-1/2 t together with the products.
@@ -134,7 +140,8 @@ def _few(columns: Columns, other: Floats, entry: Any, pull: Any, room: Room) -> 
             rows[i, k] = 0
     add_products(rows, padded, len(y), entry, True, square, room.tile)
     for i in range(size):
-        square[size, i] = pull - square[size, i]
+        own = pull * roots[columns[i]] if len(roots) else pull
+        square[size, i] = own - square[size, i]
     solve(size, square, room.lower, room.inverse, room.tile, z)
     for i in range(size):
         for k in range(factors):
@@ -142,7 +149,9 @@ def _few(columns: Columns, other: Floats, entry: Any, pull: Any, room: Room) -> 
 
 
 @compiled
-def _many(columns: Columns, other: Floats, entry: Any, pull: Any, room: Room) -> None:
+def _many(
+    columns: Columns, other: Floats, roots: Floats, entry: Any, pull: Any, room: Room
+) -> None:
     """Find y of a row with as many entries as factors: (I + c1 XᵀX) y = d1 Xᵀ1 - d0 D^-1/2 t."""
     rows, root, square, y, z = room.rows, room.root, room.square, room.y, room.z
     factors = other.shape[1]
@@ -157,6 +166,12 @@ def _many(columns: Columns, other: Floats, entry: Any, pull: Any, room: Room) ->
                 rows[k, i] = 0
         for i in range(count):
             c = columns[first + i]
+            if len(roots):
+                for k in range(factors):
+                    scaled = other[c, k] * root[k] * roots[c]
+                    rows[k, i] = scaled
+                    y[k] += scaled * roots[c]
+                continue
             for k in range(factors):
                 scaled = other[c, k] * root[k]
                 rows[k, i] = scaled
@@ -170,13 +185,17 @@ def _many(columns: Columns, other: Floats, entry: Any, pull: Any, room: Room) ->
 
 
 @compiled
-def _none(columns: Columns, other: Floats, pull: Any, room: Room) -> None:
+def _none(columns: Columns, other: Floats, roots: Floats, pull: Any, room: Room) -> None:
     """Find y where c1 is zero and nothing is left to solve."""
     y, root, border = room.y, room.root, room.border
     for k in range(len(y)):
         y[k] = 0
     for i in range(len(columns)):
         c = columns[i]
+        if len(roots):
+            for k in range(other.shape[1]):
+                y[k] += other[c, k] * roots[c] * roots[c]
+            continue
         for k in range(other.shape[1]):
             y[k] += other[c, k]
     for k in range(len(y)):
@@ -206,6 +225,7 @@ def _report(row: int, columns: Columns, system: System, x: Floats, report: Float
     if report.shape[1] == 1:
         return
     other, gram, push = system.other, system.gram[row], system.push[row]
+    entry, pull, roots = system.entry[row], system.pull[row], system.roots
     loss = 0.0
     for k in range(len(x)):
         loss += x[k] * (gram * system.spectrum[k] * x[k] + 2 * push * system.total[k])
@@ -213,7 +233,8 @@ def _report(row: int, columns: Columns, system: System, x: Floats, report: Float
         c, score = columns[i], x.dtype.type(0)
         for k in range(len(x)):
             score += other[c, k] * x[k]
-        loss += score * (system.entry * score - 2 * system.pull)
+        part = score * (entry * score - 2 * pull)
+        loss += part * roots[c] * roots[c] if len(roots) else part
     report[row, 1] = loss
 
 
@@ -228,23 +249,41 @@ def solve_rows(
     room = _room(factors.shape[1], factors)
     for row in range(first, last):
         columns, x = system.columns[system.starts[row] : system.starts[row + 1]], factors[row]
+        entry, pull = system.entry[row], system.pull[row]
         _scale(row, system, floor, room.root, room.border)
-        if system.entry == 0:
-            _none(columns, system.other, system.pull, room)
+        if entry == 0:
+            _none(columns, system.other, system.roots, pull, room)
         elif len(columns) < len(x):
-            _few(columns, system.other, system.entry, system.pull, room)
+            _few(columns, system.other, system.roots, entry, pull, room)
         else:
-            _many(columns, system.other, system.entry, system.pull, room)
+            _many(columns, system.other, system.roots, entry, pull, room)
         for k in range(len(x)):
             x[k] = room.y[k] * room.root[k]
         _report(row, columns, system, x, report)
 
 
 @compiled
+def _add_shared(
+    columns: Columns, other: Floats, roots: Floats, entry: Any, pull: Any, x: Floats, out: Floats
+) -> None:
+    """Add Σ s q (d1 - c1 q·x), with the shares s of the columns."""
+    for i in range(len(columns)):
+        c, score = columns[i], x.dtype.type(0)
+        for k in range(len(x)):
+            score += other[c, k] * x[k]
+        slope = (pull - entry * score) * roots[c] * roots[c]
+        for k in range(len(x)):
+            out[k] += slope * other[c, k]
+
+
+@compiled
 def _add_gradient(
-    columns: Columns, other: Floats, entry: Any, pull: Any, x: Floats, out: Floats
+    columns: Columns, other: Floats, roots: Floats, entry: Any, pull: Any, x: Floats, out: Floats
 ) -> None:
     """Add Σ q (d1 - c1 q·x), four entries at a time."""
+    if len(roots):
+        _add_shared(columns, other, roots, entry, pull, x, out)
+        return
     zero, whole = x.dtype.type(0), len(columns) // SIDE * SIDE
     for i in range(0, whole, SIDE):
         q0, q1 = other[columns[i]], other[columns[i + 1]]
@@ -269,14 +308,16 @@ def _add_gradient(
 
 
 @compiled
-def _conjugate(columns: Columns, system: System, steps: int, x: Floats, slate: Slate) -> None:
+def _conjugate(
+    columns: Columns, system: System, entry: Any, pull: Any, steps: int, x: Floats, slate: Slate
+) -> None:
     """Improve x by conjugate gradients on (I + c1 XᵀX) y = d1 Xᵀ1 - d0 D^-1/2 t."""
     root, y, residual = slate.root, slate.y, slate.residual
     direction, image, zero = slate.direction, slate.image, x.dtype.type(0)
     least = np.finfo(x.dtype).tiny
     for k in range(len(x)):
         residual[k] = 0
-    _add_gradient(columns, system.other, system.entry, system.pull, x, residual)
+    _add_gradient(columns, system.other, system.roots, entry, pull, x, residual)
     square = zero
     for k in range(len(x)):
         y[k] = x[k] / root[k] if root[k] > 0 else zero
@@ -289,7 +330,7 @@ def _conjugate(columns: Columns, system: System, steps: int, x: Floats, slate: S
         for k in range(len(x)):
             x[k] = direction[k] * root[k]
             image[k] = 0
-        _add_gradient(columns, system.other, -system.entry, zero, x, image)
+        _add_gradient(columns, system.other, system.roots, -entry, zero, x, image)
         bend = zero
         for k in range(len(x)):
             image[k] = direction[k] + image[k] * root[k]
@@ -318,5 +359,5 @@ def improve_rows(
     for row in range(first, last):
         columns, x = system.columns[system.starts[row] : system.starts[row + 1]], factors[row]
         _scale(row, system, floor, slate.root, slate.border)
-        _conjugate(columns, system, steps, x, slate)
+        _conjugate(columns, system, system.entry[row], system.pull[row], steps, x, slate)
         _report(row, columns, system, x, report)

@@ -29,6 +29,8 @@ from recbench.linalg.types import Floats, Indices, Vector
 PANEL = 512
 """Columns of a panel: 512 rows of them are 1 MB in float32, half of a core's own cache."""
 
+PANELS = 8
+"""Panels at least, where rows face columns of their own and there are as many columns."""
 CHUNK = 64
 """Rows that are looked at together where they are not looked at in panels."""
 
@@ -79,8 +81,8 @@ class Block:
     def __init__(self, pool: Executor, rows: Floats, columns: Floats, room: Room) -> None:
         self.pool, self.a, self.c, self.room = pool, rows, columns, room
         self.bounds = [
-            (number, start, min(start + PANEL, self.width))
-            for number, start in enumerate(range(0, self.width, PANEL))
+            (number, start, min(start + self.panel, self.width))
+            for number, start in enumerate(range(0, self.width, self.panel))
         ]
         room.make(rows, self.width, len(self.bounds))
         self._factor: Floats = np.ones((len(self.bounds), len(rows)))
@@ -89,6 +91,11 @@ class Block:
     def width(self) -> int:
         """How many columns each row faces."""
         return len(self.c)
+
+    @property
+    def panel(self) -> int:
+        """How many of them are worked on at a time."""
+        return PANEL
 
     def respond(
         self, response: Response, shift: Vector | float = 0.0, weights: Floats | None = None,
@@ -122,9 +129,12 @@ class Block:
 
     def pull(self, c: Vector, b: Vector | None = None) -> Floats:
         """G C."""
-        out: Floats = np.zeros_like(self.a)
-        for factor, part in zip(self._factor, self.room.pulled, strict=True):
-            out += (factor * c).astype(out.dtype)[:, None] * part
+        from recbench.linalg import responses_kernel as kernel
+
+        weights, out = (self._factor * c).astype(self.a.dtype), np.empty_like(self.a)
+        chunks = ((first, min(first + CHUNK, len(out))) for first in range(0, len(out), CHUNK))
+        given = weights, self.room.pulled, out
+        blas.finish(self.pool, kernel.weighed, ((*chunk, *given) for chunk in chunks))
         if b is not None:
             out += np.outer(b, self._total()).astype(out.dtype)
         return out
@@ -186,7 +196,7 @@ class Block:
 
         blas.finish(self.pool, fill, self.bounds)
         tau, top = np.empty(rows, dtype), tops.max(axis=0)
-        scores = self.room.scores, rows, self.width, PANEL
+        scores = self.room.scores, rows, self.width, self.panel
         chunks = range(0, rows, CHUNK)
         blas.finish(
             self.pool, kernel.thresholds,
@@ -226,6 +236,11 @@ class Own(Block):
     def width(self) -> int:
         """How many columns each row faces."""
         return int(self.drawn.shape[1])
+
+    @property
+    def panel(self) -> int:
+        """A few panels, however few columns there are: each is the work of one thread."""
+        return min(PANEL, max(1, self.width // PANELS))
 
     def pull(self, c: Vector, b: Vector | None = None) -> Floats:
         """G C."""

@@ -196,7 +196,7 @@ def thresholds(
                 inside = row[j] > tau
                 total += row[j] - tau if inside else zero
                 count += one if inside else zero
-            if count == before or count == zero:
+            if count in (before, zero):
                 break
             before = count
             tau += (total - one) / count
@@ -242,6 +242,34 @@ def hardest(panel: Floats, shift: Floats, total: Any, slopes: Floats, values: Fl
 
 
 @fast
+def weighed(first: int, last: int, weights: Floats, parts: Floats, out: Floats) -> None:
+    """Rows of Σ weight x part, in the order of the parts."""
+    for r in range(first, last):
+        out[r] = 0
+        for p in range(parts.shape[0]):
+            weight = weights[p, r]
+            for k in range(out.shape[1]):
+                out[r, k] += weight * parts[p, r, k]
+
+
+@fast
+def contained(
+    starts: npt.NDArray[np.int64], columns: npt.NDArray[np.int32], rows: npt.NDArray[np.int64],
+    wanted: npt.NDArray[np.int32], out: npt.NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Whether each of some rows of a matrix stores the column beside; columns ascend in a row."""
+    for e in range(len(rows)):
+        low, high = starts[rows[e]], starts[rows[e] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if columns[middle] < wanted[e]:
+                low = middle + 1
+            else:
+                high = middle
+        out[e] = low < starts[rows[e] + 1] and columns[low] == wanted[e]
+
+
+@fast
 def dots(
     a: Floats, c: Floats, starts: npt.NDArray[np.int64], columns: npt.NDArray[np.int32], out: Floats
 ) -> None:
@@ -271,10 +299,10 @@ def add_cells(
 
 
 @fast
-def normalise(x: Floats, least: Any, unit: Floats, inverse: Floats) -> None:
+def normalise(first: int, last: int, x: Floats, least: Any, unit: Floats, inverse: Floats) -> None:
     """Rows over their lengths, and one over these; rows shorter than `least` become zeros."""
     zero, one = x.dtype.type(0), x.dtype.type(1)
-    for r in range(x.shape[0]):
+    for r in range(first, last):
         square = zero
         for k in range(x.shape[1]):
             square += x[r, k] * x[r, k]
@@ -286,14 +314,14 @@ def normalise(x: Floats, least: Any, unit: Floats, inverse: Floats) -> None:
 
 
 @fast
-def normalise_back(gradient: Floats, unit: Floats, inverse: Floats, out: Floats) -> None:
-    """(g - (g·u) u) over the length, by row."""
-    for r in range(unit.shape[0]):
+def normalise_back(first: int, last: int, gradient: Floats, unit: Floats, inverse: Floats) -> None:
+    """G -> (g - (g·u) u) over the length, by row."""
+    for r in range(first, last):
         along = unit.dtype.type(0)
         for k in range(unit.shape[1]):
             along += gradient[r, k] * unit[r, k]
         for k in range(unit.shape[1]):
-            out[r, k] = (gradient[r, k] - along * unit[r, k]) * inverse[r]
+            gradient[r, k] = (gradient[r, k] - along * unit[r, k]) * inverse[r]
 
 
 @fast

@@ -26,9 +26,11 @@ Key = tuple[int, int]
 
 FORMAT = 2
 SIDE = 1024
-"""BLAS is at full speed from here on; larger tiles store more of the diagonal ones twice."""
-SIDE_ON_DISK = 2048
-"""Every sweep writes every tile, so larger tiles mean fewer bytes written."""
+"""BLAS is at full speed from here on; larger tiles store more of the diagonal ones twice.
+
+On disk larger tiles would mean fewer bytes written, as every sweep writes every tile. But sums are
+made tile by tile: other tiles give other last bits, and where tiles are kept must not be seen.
+"""
 RAISE_DIAGONAL = "add more to its diagonal"
 
 
@@ -317,18 +319,20 @@ def inverse(
     """Invert the matrix that `fill` writes into tiles of zeros.
 
     In a folder the work goes on where an earlier call for the same `identity` stopped, at any
-    point and for any reason; if it was finished, the inverse is just opened.
+    point and for any reason; if it was finished, the inverse is just opened. Tiles of another
+    side, which would end in other bits, are made anew.
     """
+    side = side or SIDE
     if folder is None:
-        tiles = Tiles.zeros(n, dtype, side or SIDE)
+        tiles = Tiles.zeros(n, dtype, side)
         fill(tiles)
         tiles.invert(progress, advice)
         return tiles
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "tiles.lock"):
         files = TileFolder(folder)
-        if files.header() is None:
-            tiles = Tiles.zeros(n, dtype, side or SIDE_ON_DISK, folder)
+        if files.header() is None or Tiles._found_in(folder, identity).side != side:
+            tiles = Tiles.zeros(n, dtype, side, folder)
             fill(tiles)
             tiles.save(folder, identity)
         files.tidy()

@@ -27,7 +27,7 @@ class Finding:
 
     row: Published
     status: str
-    """'reproduced', 'as recorded', 'measured', 'REGRESSED', 'failed', or why it was not run."""
+    """How it compares, in the words of docs/checking.md, or why it was not run."""
     value: float | None = None
     reason: str = ""
     """Why it failed."""
@@ -48,8 +48,10 @@ def judge(row: Published, value: float) -> Finding:
     tolerance = SAME if row.tolerance is None else row.tolerance
     if row.ours is not None and value < row.ours - max(tolerance, SAME):
         return Finding(row, "REGRESSED", value)
+    if row.prints_as(value):
+        return Finding(row, "outside the grid" if row.outside else "reproduced", value)
     if row.tolerance is not None and abs(value - row.value) <= row.tolerance + 1e-12:
-        return Finding(row, "reproduced", value)
+        return Finding(row, "close", value)
     return Finding(row, "as recorded" if row.ours is not None else "measured", value)
 
 

@@ -55,7 +55,7 @@ def _numbers(finding: Finding) -> str:
     row = finding.row
     known = {
         "ours": finding.value, "recorded": row.ours, "published": row.value,
-        "tolerance": row.tolerance,
+        "tolerance": row.tolerance, "inside the grid": row.inside,
     }  # fmt: skip
     return ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
 

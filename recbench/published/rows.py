@@ -2,7 +2,8 @@
 
 One CSV per paper in results/published, also in the wheel. A row names the table and value, the
 dataset, split and model that stand for it here, the parameters that reproduce it where they are
-known, and the value recorded when the committed code last ran it.
+known, and the value recorded when the committed code last ran it. Where a paper prints the grid
+that it searched, the row has it: parameters outside are not the paper's, whatever they give.
 """
 
 import csv
@@ -12,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from recbench.errors import DataError
+from recbench.params import format_value
+
+KEY = ("our_dataset", "our_model", "metric")
+"""What a line of a file of grids and the rows that it is about have in common."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,36 @@ class Published:
     parameters: str = ""
     """What reproduces it, as in `l2=80 p=0.8`; empty where the paper and we do not know."""
     tolerance: float | None = None
-    """How far off a value may be and still count as reproduced."""
+    """How far off a value may be and still count as close."""
     ours: float | None = None
     """The value the committed code gave when it was recorded."""
     tuned: float | None = None
     """Our value with parameters selected on validation instead, as a reader would."""
     note: str = ""
+    printed: str = ""
+    """The value as it is printed; empty: in as few digits as tell it."""
+    printed_grid: str = ""
+    """What the paper says it tried, as in `p=0.1:0.5,0.8 l2=10:50,100`; empty: it does not say."""
+    inside_parameters: str = ""
+    """Those of that grid which come nearest here, if `parameters` are not of it."""
+    inside: float | None = None
+    """The value they give."""
+
+    def prints_as(self, value: float) -> bool:
+        """Whether a value, in as many digits as the paper prints, is what it prints."""
+        _, _, digits = (self.printed or format_value(self.value)).partition(".")
+        return f"{value:.{len(digits)}f}" == f"{self.value:.{len(digits)}f}"
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The settings that are not among those that the paper says it tried."""
+        tried = dict(part.split("=") for part in self.printed_grid.split())
+        settings = (setting.partition("=") for setting in self.parameters.split())
+        return tuple(
+            f"{name}={value}"
+            for name, _, value in settings
+            if name in tried and not _among(float(value), tried[name])
+        )
 
     @property
     def text(self) -> str:
@@ -56,6 +85,12 @@ class Published:
         return f"{self.paper} table {self.table}" if self.table else self.paper
 
 
+def _among(value: float, tried: str) -> bool:
+    """Whether a value is one of these, or between the ends of a `low:high` among them."""
+    ends = (part.partition(":") for part in tried.split(","))
+    return any(float(low) <= value <= float(high or low) for low, _, high in ends)
+
+
 def folder() -> Path:
     """Where the files are: in the package, or beside it in a working copy."""
     inside = Path(__file__).parent
@@ -72,11 +107,25 @@ def load() -> list[Published]:
 
 
 def _read(path: Path) -> Iterator[Published]:
+    grids = {tuple(line[name] for name in KEY): line for line in _lines(_grids_of(path))}
+    for line in _lines(path):
+        fields: dict[str, Any] = {**line, "paper": path.stem, "value": float(line["value"])}
+        fields |= {"printed": line["value"], **grids.get(tuple(line[name] for name in KEY), {})}
+        numbers = ("tolerance", "ours", "tuned", "inside")
+        fields |= {name: _number(fields.get(name, "")) for name in numbers}
+        yield Published(**fields)
+
+
+def _grids_of(path: Path) -> Path:
+    """Where the grids that a paper prints are kept; most print none."""
+    return path.parent / "grids" / path.name
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
     with path.open(encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            fields: dict[str, Any] = {**line, "paper": path.stem, "value": float(line["value"])}
-            fields |= {name: _number(line[name]) for name in ("tolerance", "ours", "tuned")}
-            yield Published(**fields)
+        return list(csv.DictReader(file))
 
 
 def _number(text: str) -> float | None:

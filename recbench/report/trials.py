@@ -24,7 +24,7 @@ def views(rows: Iterable[Row], select: str, most: int = MOST_LINES) -> list[View
     test = [row for row in listed if row.part == "test"]
     tables = [_valid_view(valid, chosen, select, most)] if valid else []
     if test:
-        tables.append(_test_view(test, chosen))
+        tables.append(_test_view(test, chosen, validated=bool(valid)))
     failures = [row for row in listed if row.status != "ok"]
     if tables:
         tables[0].notes += stopped_notes(listed)
@@ -69,9 +69,10 @@ def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most:
     return view
 
 
-def _test_view(rows: Sequence[Row], chosen: Collection[str]) -> View:
+def _test_view(rows: Sequence[Row], chosen: Collection[str], *, validated: bool) -> View:
     others = sum(row.trial not in chosen for row in rows)
-    title = f"Test, {_users(rows)} users; the trials selected on validation"
+    how = "the trials selected on validation" if validated else "settings chosen beforehand"
+    title = f"Test, {_users(rows)} users; {how}"
     if not others:
         return View(title, _frame(rows, every=True), part="test", spare=_spare(rows))
     view = View(f"Test, {_users(rows)} users", _frame(rows, every=True), part="test")

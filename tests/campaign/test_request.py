@@ -22,7 +22,8 @@ SHOWN = {"kind", "quiet", "verbose", "config", "print_config", "dry_run"}
 
 FIELD = {
     "dataset": "data", "model": "models", "grid": "grids", "metric": "metrics", "seed": "seeds",
-    "reveal_test": "parts", "tiles_on_disk": "scratch", "plugin": "plugins",
+    "reveal_test": "parts", "no_validate": "one_each", "tiles_on_disk": "scratch",
+    "plugin": "plugins",
 }  # fmt: skip
 COLUMNS = {"user": "u", "item": "i", "value": "stars", "minimum": 4.0, "time": "t", "core": 2}
 
@@ -88,6 +89,14 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
             trace=True, force=True, retry_failed=True, plugins=["fragile.py"],
         )  # fmt: skip
     assert plain(asked[1]) == plain(replace(whole, debug=False))
+
+
+def test_to_leave_validation_out_is_to_test_one_setting_of_each_model(recbench, folder, asked):
+    recbench("run", "-m", "ease", "--no-validate")
+    with pytest.raises(UsageError, match="far enough"):
+        api.run("ease", validate=False)
+    told = Request(models=["ease"], parts=("test",), one_each=True)
+    assert plain(asked[0]) == plain(asked[1]) == plain(told)
 
 
 def test_what_is_not_said_is_the_same_everywhere(recbench, folder, asked):

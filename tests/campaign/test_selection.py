@@ -33,6 +33,14 @@ def test_only_validation_chooses():
     assert leaders([tested, failed], SELECT) == {}
 
 
+def test_what_was_tested_alone_and_without_validation_was_chosen_before():
+    alone, rival = (replace(toys.trial(n, 0.9), part="test", model="rg2") for n in (8, 9))
+    assert selected([*ROWS, alone], SELECT) == {"t2", "t8"}
+    assert selected([*ROWS, alone, rival], SELECT) == {"t2"}
+    assert selected([*ROWS, alone, replace(rival, seed=1)], SELECT) == {"t2", "t8", "t9"}
+    assert selected([*ROWS, alone, replace(alone, part="valid", metrics={})], SELECT) == {"t2"}
+
+
 def test_what_was_stopped_is_never_selected_and_comes_after_what_was_not():
     early, late = toys.trial(8, 0.9, stopped=1), toys.trial(9, 0.2, stopped=3)
     rows = [early, *ROWS, late]

@@ -59,6 +59,30 @@ def test_show_prints_what_run_printed(recbench, own, folder):
     assert named.stdout == ran.stdout
 
 
+def test_settings_that_were_chosen_before_need_no_validation(recbench, own):
+    result = recbench("run", *own, "-m", "ease", "-m", "ials", "--seed", "0,1", "--no-validate")
+    assert result.exit_code == 0
+    assert "Validation" not in result.stdout
+    assert "settings chosen beforehand" in result.stdout
+    shown = recbench("show", "--format", "md")
+    assert "2 seeds" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--grid", "l2=1,10"], "nothing chooses among the settings of ials"),
+        (["--search", "random", "--trials", "2", "--grid", "l2=1:9"], "nothing chooses among"),
+        (["--set", "patience=2"], "ials has patience, and validation is what it asks"),
+        (["--reveal-test"], "exclude each other"),
+    ],
+)
+def test_without_validation_there_must_be_nothing_to_choose(recbench, own, words, says):
+    result = recbench("run", *own, "-m", "ials", "--no-validate", *words)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
 def test_revealed_test_values_are_announced_as_such(recbench, own):
     result = recbench("run", *own, "-m", "ease", "--grid", "l2=1,10,100", "--reveal-test")
     assert "2 of these 3 trials were not selected on validation" in result.stdout

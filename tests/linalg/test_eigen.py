@@ -222,3 +222,21 @@ def test_the_memory_that_is_announced_covers_what_is_used(n, k, in_full):
     used = int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     buffers = 16e6  # of BLAS and of threads
     assert eigen.bytes_needed(n, k) / 3 < used < eigen.bytes_needed(n, k) + buffers
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_products_without_the_digits_asked_for_are_an_error_either_way(n):
+    """A small matrix as the difference of large ones, in float32: also where all of it is made."""
+    half = np.random.default_rng(0).standard_normal((n, n)) / np.sqrt(n)
+
+    def products(large: float) -> eigen.Operator:
+        def apply(z):
+            most = np.float32(large) * z.astype(np.float32)
+            return np.asarray(most + (half @ (half.T @ z)).astype(np.float32), float) - most
+
+        return apply
+
+    assert eigen.in_full(n, 5) == (n == 60)
+    assert eigen.leading(products(1.0), n, 5, tolerance=1e-5).values[0] > 1.0
+    with pytest.raises(eigen.NotConverged, match=r"5 largest .*, not 1e-05, of the largest; ask"):
+        eigen.leading(products(1e6), n, 5, tolerance=1e-5)

@@ -24,15 +24,19 @@ def small_blocks(monkeypatch):
 class World:
     """Rows of very different lengths, factors of the columns, coefficients and weights."""
 
-    def __init__(self, factors, rows=12, columns=60, seed=0, dtype=np.float64, entry=0.7):
+    def __init__(
+        self, factors, rows=12, columns=60, seed=0, dtype=np.float64, entry=0.7, shared=False
+    ):
         rng = np.random.default_rng(seed)
         chance = np.linspace(0.0, 1.0, rows)[:, None]
         self.matrix = (rng.random((rows, columns)) < chance).astype(np.float32)
         self.q = rng.standard_normal((columns, factors))
         self.grams, self.pushes = rng.random(columns), rng.standard_normal(columns)
         self.terms = Terms(
-            rng.random(rows) + 0.1, rng.standard_normal(rows), rng.random(rows) + 0.1, entry, 1.3
-        )
+            rng.random(rows) + 0.1, rng.standard_normal(rows), rng.random(rows) + 0.1, entry, 1.3,
+            rng.integers(0, 3, rows) / 1.5 if shared else None,
+        )  # fmt: skip
+        self.shares = rng.integers(0, 4, columns) / 1.5 if shared else None
         self.dtype = dtype
 
     @property
@@ -45,17 +49,24 @@ class World:
         gram = self.q.T @ (self.q * self.grams[:, None])
         total = self.pushes @ self.q
         solutions = []
-        for row, c0, d0, r in zip(self.matrix, t.gram, t.push, t.ridge, strict=True):
+        terms = zip(self.matrix, t.gram, t.push, t.ridge, t.entries, t.pulls, strict=True)
+        for row, c0, d0, r, c1, d1 in terms:
             some = self.q[row > 0]
-            left = c0 * gram + t.entry * some.T @ some + r * np.eye(len(gram))
-            solutions.append(np.linalg.solve(left, t.pull * some.sum(axis=0) - d0 * total))
+            weighted = some.T * self.column_shares[row > 0]
+            left = c0 * gram + c1 * weighted @ some + r * np.eye(len(gram))
+            solutions.append(np.linalg.solve(left, d1 * weighted.sum(axis=1) - d0 * total))
         return np.array(solutions)
+
+    @property
+    def column_shares(self):
+        return np.ones(len(self.q)) if self.shares is None else self.shares
 
     def objective(self, x):
         """(1) of every row, and its penalty."""
         t, scores = self.terms, x @ self.q.T
         squares = t.gram * (self.grams * scores**2).sum(axis=1)
-        seen = t.entry * scores**2 - 2 * t.pull * scores
+        seen = t.entries[:, None] * scores**2 - 2 * t.pulls[:, None] * scores
+        seen *= self.column_shares
         loss = squares + (self.matrix * seen).sum(axis=1) + 2 * t.push * (scores @ self.pushes)
         return loss, t.ridge * (x**2).sum(axis=1)
 
@@ -67,38 +78,47 @@ class World:
             x[...] = start
         with kernel_threads(threads), blas.workers() as pool:
             basis = turn(pool, q, self.grams, self.pushes, companion=x)
-            report = solve(pool, self.pattern, basis, self.terms, x, steps=steps, loss=True)
+            report = solve(
+                pool, self.pattern, basis, self.terms, x, columns=self.shares, steps=steps,
+                loss=True,
+            )  # fmt: skip
         self.squares = (x**2).sum(axis=1)
         return x @ q.T, report
 
 
-@given(st.integers(1, 70), st.integers(0, 10**6))
+shared = pytest.mark.parametrize("shared", [False, True])
+
+
+@given(st.integers(1, 70), st.integers(0, 10**6), st.booleans())
 @few
-def test_every_row_solves_its_normal_equations(factors, seed):
+def test_every_row_solves_its_normal_equations(factors, seed, shared):
     """Rows with fewer entries than factors, as many, and more, side by side."""
-    world = World(factors, seed=seed)
+    world = World(factors, seed=seed, shared=shared)
     scores, _ = world.solved()
     assert np.allclose(scores, world.expected() @ world.q.T, **TIGHT)
 
 
-def test_rows_longer_than_a_stretch_do_too(monkeypatch):
+@shared
+def test_rows_longer_than_a_stretch_do_too(shared):
     from recbench.linalg import normal_kernel
 
-    world = World(9, rows=4, columns=3 * normal_kernel.STRETCH + 5)
+    world = World(9, rows=4, columns=3 * normal_kernel.STRETCH + 5, shared=shared)
     scores, _ = world.solved()
     assert np.allclose(scores, world.expected() @ world.q.T, **TIGHT)
 
 
+@shared
 @pytest.mark.parametrize("factors", [1, 8, 33])
-def test_without_extra_weight_on_entries_nothing_is_left_to_solve(factors):
-    world = World(factors, entry=0.0)
+def test_without_extra_weight_on_entries_nothing_is_left_to_solve(factors, shared):
+    world = World(factors, entry=0.0, shared=shared)
     scores, _ = world.solved()
     assert np.allclose(scores, world.expected() @ world.q.T, **TIGHT)
 
 
+@shared
 @pytest.mark.parametrize("steps", [0, 2])
-def test_the_reported_objective_is_the_objective(steps):
-    world = World(10)
+def test_the_reported_objective_is_the_objective(steps, shared):
+    world = World(10, shared=shared)
     start = np.random.default_rng(1).standard_normal((12, 10))
     scores, report = world.solved(start, steps)
     x = np.linalg.lstsq(world.q, scores.T, rcond=None)[0].T
@@ -107,10 +127,10 @@ def test_the_reported_objective_is_the_objective(steps):
     assert report.penalty == pytest.approx(penalty.sum(), rel=1e-10)
 
 
-@given(st.integers(1, 40), st.integers(0, 10**6))
+@given(st.integers(1, 40), st.integers(0, 10**6), st.booleans())
 @few
-def test_conjugate_gradients_go_down_and_arrive(factors, seed):
-    world = World(factors, seed=seed)
+def test_conjugate_gradients_go_down_and_arrive(factors, seed, shared):
+    world = World(factors, seed=seed, shared=shared)
     start = np.random.default_rng(seed).standard_normal((12, factors))
     values = [sum(map(np.sum, world.objective(start)))]
     for steps in (1, 2, 4, 200):

@@ -300,7 +300,15 @@ def test_another_matrix_in_the_folder_is_refused(tmp_path, quick_disk):
     ]
     for given, message in wrong:
         with pytest.raises(TilesError, match=message):
-            inverse(**({"n": 20} | given), fill=pytest.fail, folder=tmp_path)
+            inverse(**({"n": 20, "side": 8} | given), fill=pytest.fail, folder=tmp_path)
+
+
+def test_tiles_of_another_side_are_made_anew(tmp_path, quick_disk):
+    """They would end, or have ended, in other bits: a folder must give what memory does."""
+    inverse(37, fill, side=16, folder=tmp_path, identity="a")
+    anew = inverse(37, fill, side=8, folder=tmp_path, identity="a")
+    assert anew.side == 8
+    assert np.array_equal(whole(anew), whole(inverse(37, fill, side=8)))
 
 
 def test_a_folder_without_tiles_is_an_error(tmp_path):
@@ -400,9 +408,9 @@ def test_a_full_disk_is_an_error_and_the_work_can_go_on(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(TilesError, match=r"No space left.*make room"):
-            inverse(20, pytest.fail, folder=tmp_path)
+            inverse(20, pytest.fail, side=8, folder=tmp_path)
     monkeypatch.setattr(os, "fsync", lambda file: None)
-    found = inverse(20, pytest.fail, folder=tmp_path)
+    found = inverse(20, pytest.fail, side=8, folder=tmp_path)
     assert np.array_equal(whole(found), whole(inverse(20, fill, side=8)))
 
 

@@ -15,7 +15,7 @@ from recbench.report.findings import view
 ROW = Published(
     paper="toy", table="1", dataset="toy", protocol="strong", model="ease", metric="ndcg@10",
     value=0.5, our_dataset="toy", our_split="strong", our_model="ease", part="test",
-    parameters="l2=5", tolerance=0.001,
+    parameters="l2=5", tolerance=0.001, printed="0.500",
 )  # fmt: skip
 
 
@@ -35,8 +35,12 @@ def test_published_rows_are_well_formed():
 
 
 def test_a_value_is_judged_by_the_record_and_by_the_paper():
-    assert judge(ROW, 0.5009).status == "reproduced"
-    assert judge(ROW, 0.4991).status == "reproduced"
+    assert judge(ROW, 0.50049).status == "reproduced"
+    assert judge(ROW, 0.49951).status == "reproduced"
+    assert judge(ROW, 0.50051).status == "close"
+    assert judge(ROW, 0.4991).status == "close"
+    assert judge(replace(ROW, tolerance=None), 0.4991).status == "measured"
+    assert judge(replace(ROW, printed=""), 0.502).status == "reproduced"  # 0.5 is all there is
     assert judge(ROW, 0.502).status == "measured"
     assert judge(ROW, 0.498).status == "measured"
     assert judge(replace(ROW, ours=0.6), 0.6).status == "as recorded"
@@ -49,10 +53,46 @@ def test_a_value_is_judged_by_the_record_and_by_the_paper():
 
 
 @pytest.mark.parametrize(
+    ("grid", "parameters", "outside"),
+    [
+        ("", "l2=60 p=0.9", ()),
+        ("l2=10:50,100,300 p=0.1:0.8", "l2=60 p=0.9", ("l2=60", "p=0.9")),
+        ("l2=10:50,100,300 p=0.1:0.8", "l2=50 p=0.8", ()),
+        ("l2=10:50,100,300", "a=1 l2=100 p=0.9", ()),
+        ("l2=10:50,100,300", "l2=101", ("l2=101",)),
+    ],
+)
+def test_parameters_outside_what_the_paper_tried_have_a_status_of_their_own(
+    grid, parameters, outside
+):
+    row = replace(ROW, printed_grid=grid, parameters=parameters)
+    assert row.outside == outside
+    assert judge(row, 0.5).status == ("outside the grid" if outside else "reproduced")
+    assert judge(row, 0.4991).status == "close"
+
+
+def test_the_nearest_value_inside_the_printed_grid_stands_beside_it():
+    row = replace(ROW, printed_grid="l2=10:50", inside_parameters="l2=10", inside=0.48)
+    made = view([judge(row, 0.5), judge(ROW, 0.5)])
+    assert made.frame["inside the grid"].tolist()[0] == 0.48
+    assert "ease[l2=5]: l2=5 outside what toy prints it tried; nearest inside: l2=10" in made.notes
+    assert "inside the grid" not in view([judge(ROW, 0.5)]).frame
+
+
+def test_gowallas_rows_of_the_deql_paper_are_outside_its_grid():
+    """Each rounds to what is printed, but for one that a tolerance let pass."""
+    rows = [r for r in published.load() if r.paper == "deql" and r.ours is not None]
+    assert {judge(row, row.ours).status for row in rows} == {"outside the grid", "close"}
+    (missed,) = [row for row in rows if judge(row, row.ours).status == "close"]
+    assert (missed.our_model, missed.metric, missed.printed) == ("deql-l2", "recall@20", "0.1845")
+    assert {row.inside for row in rows if row.our_model == "deql"} == {0.17509, 0.14609}
+
+
+@pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"our_dataset": ""}, "its dataset is not known"),
-        ({"our_model": "simplex"}, "no such model yet"),
+        ({"our_model": "nobody-built-it"}, "no such model yet"),
         ({"parameters": ""}, "parameters not known"),
         ({"metric": "induced rank"}, "not a ranking metric"),
         ({"our_dataset": "elsewhere"}, "no data: recbench fetch elsewhere"),

@@ -77,20 +77,33 @@ class Problem:
         terms = objective.user_terms(users.lengths, train.shape[1])
         ones = np.ones(train.shape[1])
         ridge = objective.item_ridge(items.lengths, train.shape[0])
-        item_terms = Terms(ones, ones, ridge, terms.entry, terms.pull)
+        item_terms = Terms(ones, terms.answer * ones, ridge, terms.entry, terms.pull)
         return cls(objective, users, items, terms, item_terms)
 
     def solve_items(self, pool: Executor, p: Floats, q: Floats, steps: int = 0) -> float:
-        """Improve Q; return Σ r |q|²."""
+        """Improve Q; return Σ r |q|².
+
+        Where the Gram matrix of Q is centred, -(Σ_i s_ui)² ties all items together. It is concave:
+        its tangent at the present Q is no less, and as no item has a say in another's, all is as
+        before with another t.
+        """
         terms = self.user_terms
-        basis = turn(pool, p, terms.gram, terms.push, companion=q if steps else None)
-        return solve(pool, self.items, basis, self.item_terms, q, steps=steps).penalty
+        companion = q if steps or terms.centred else None
+        basis = turn(pool, p, terms.gram, terms.push, companion=companion)
+        if terms.centred:
+            mean = q.mean(axis=0, dtype=np.float64)
+            basis = replace(basis, total=basis.total - basis.spectrum * mean)
+        solved = solve(
+            pool, self.items, basis, self.item_terms, q, columns=terms.share, steps=steps
+        )
+        return solved.penalty
 
     def solve_users(
         self, pool: Executor, p: Floats, q: Floats, steps: int = 0
     ) -> tuple[Basis, float]:
         """Improve P; return what folding in needs of Q, and the objective but for Σ r |q|²."""
-        basis = turn(pool, q, companion=p if steps else None)
+        centred = self.user_terms.centred
+        basis = turn(pool, q, companion=p if steps else None, centred=centred)
         solved = solve(pool, self.users, basis, self.user_terms, p, steps=steps, loss=True)
         return basis, solved.loss + solved.penalty
 
@@ -142,7 +155,9 @@ class Sweeps(Described):
     """How factors are found: how many, from where, how exactly, and when it is enough."""
 
     factors: int = factors_param()
-    iterations: int = param(30, help="sweeps at most", low=1)
+    iterations: int = param(
+        30, help="sweeps at most, after the half sweep that finds the first user factors", low=1
+    )
     solver: str = param(
         "exact", help="solve every row exactly, or improve it by a few conjugate gradient steps",
         choices=("exact", "cg"),
@@ -267,7 +282,8 @@ class FactorRounds(Rounds):
                 self.basis, _ = self.problem.solve_users(pool, self.p, self.q)
             if self.sweeps.last == "items":
                 self.problem.solve_items(pool, self.p, self.q, self.steps)
-                self.basis = turn(pool, self.q, companion=self.p)
+                centred = self.problem.user_terms.centred
+                self.basis = turn(pool, self.q, companion=self.p, centred=centred)
         return self.look()
 
     def state(self) -> State:
@@ -319,8 +335,11 @@ def _model_of(loss: Any) -> Any:
 Wrmf = _model_of(losses.Wrmf)
 Ials = _model_of(losses.Ials)
 IalsDebiased = _model_of(losses.IalsDebiased)
+Mse = _model_of(losses.Mse)
+MseDebiased = _model_of(losses.MseDebiased)
 Rg2 = _model_of(losses.Rg2)
 Rgx = _model_of(losses.Rgx)
+RgxExact = _model_of(losses.RgxExact)
 Rg2Matrix = _model_of(losses.Rg2Matrix)
 Rg2Ssm = _model_of(losses.Rg2Ssm)
 RgxSsm = _model_of(losses.RgxSsm)

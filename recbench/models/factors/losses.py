@@ -3,11 +3,12 @@
 Users have factors P, items Q, scores are S = P Qᵀ. With R the binary train matrix and I_u what
 user u has, every loss here is
 
-    Σ_u [c0_u |s_u|² + c1 Σ_{i∈I_u} s_ui² - 2 d1 Σ_{i∈I_u} s_ui + 2 d0_u Σ_i s_ui]
+    Σ_u [c0_u |s_u|² + c1_u Σ_{i∈I_u} s_ui² - 2 d1_u Σ_{i∈I_u} s_ui + 2 d0_u Σ_i s_ui]
         + Σ_u r_u |p_u|² + Σ_i r_i |q_i|²                                              (1)
 
 up to a constant: it is 0 where all scores are. An `Objective` says what c0, c1, d1, d0 and r are;
-`als` solves it.
+`als` solves it. c1_u and d1_u are one number each for all users, or these times a share of the
+user's.
 """
 
 from abc import ABC, abstractmethod
@@ -55,6 +56,13 @@ def _alpha(default: float) -> Any:
     return param(default, help="extra weight α of what was observed", low=0, log=True)
 
 
+def _variant(differs: str) -> Any:
+    return param(
+        "loss", help=f"what the loss asks for, or what the authors' code does: {differs}",
+        choices=("loss", "code"), later=True,
+    )  # fmt: skip
+
+
 def _beta() -> Any:
     """At β = 1 nothing holds the scores of what was not observed, and there is no minimum."""
     return param(
@@ -67,7 +75,8 @@ def _beta() -> Any:
 class Weighted:
     """Every cell weighs c0, an observed one c1 more; the penalty of a row grows with its weights.
 
-    r = λ (c0 cells + c1 interactions)^ν. With ν = 1 every cell brings its share of penalty.
+    r = λ (c0 cells + c interactions)^ν. With ν = 1 and c = c1 every cell brings its share of
+    penalty.
     """
 
     everywhere: float
@@ -75,15 +84,21 @@ class Weighted:
     pull: float
     l2: float
     nu: float
+    counted: float | None = None
+    """The c of the penalty; None: c1."""
+    unknown: float = 0.0
+    """A user with so many interactions more would have c1 and d1 times their share."""
 
     def user_terms(self, lengths: Counts, items: int) -> Terms:
-        """The same for every user but for the penalty."""
+        """The same for every user but for the penalty, unless some interactions are unknown."""
         gram, none = np.full(len(lengths), self.everywhere), np.zeros(len(lengths))
-        return Terms(gram, none, self.item_ridge(lengths, items), self.entry, self.pull)
+        share = 1.0 + self.unknown / np.maximum(lengths, 1) if self.unknown else None
+        return Terms(gram, none, self.item_ridge(lengths, items), self.entry, self.pull, share)
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """The same rule for both sides: cells are users here, and items there."""
-        total: Vector = self.everywhere * users + self.entry * lengths.astype(np.float64)
+        counted = self.entry if self.counted is None else self.counted
+        total: Vector = self.everywhere * users + counted * lengths.astype(np.float64)
         with np.errstate(over="ignore"):  # infinity is found in the factors
             return self.l2 * total**self.nu
 
@@ -123,24 +138,109 @@ class Ials(QuadraticLoss):
 @LOSSES.register("ials-debiased")
 @dataclass(frozen=True)
 class IalsDebiased(QuadraticLoss):
-    """Debiased iALS: what was observed is left out of the rest, which is iALS at another α0 and λ.
+    """Debiased iALS: what was observed is left out of the rest.
 
-    Its objective divided by c (1 - α0), with scores in units of 1 / (1 - α0), is that of `ials` at
-    α0' = α0 / (c (1 - α0)) and λ' = λ (c (1 - α0))^ν / c.
+    Σ_u c_u Σ_observed [(s - 1)² - α0 s²] + α0 Σ s², where c_u = c (1 + K / |I_u|), and the penalty
+    of `ials`. With `penalty=weights` that penalty is of the weights that cells have here, and at
+    K = 0 the model is an `ials`: the objective divided by c (1 - α0), with scores in units of
+    1 / (1 - α0), is that at α0' = α0 / (c (1 - α0)) and λ' = λ (c (1 - α0))^ν / c.
     """
 
     cite = "(Debiased) Contrastive Learning Loss for Recommendation, theorem 1"
+    revision = 2
     l2: float = _l2(0.01)
     nu: float = _nu(1.0)
     alpha0: float = param(
         0.1, help="weight α0 of every cell", low=0, high=1, open_high=True, log=True
     )
     c: float = param(1.0, help="weight c of what was observed", low=0, open_low=True, log=True)
+    unknown: float = param(
+        0.0, help="K of c_u = c (1 + K / |I_u|): items a user would like that nobody saw", low=0,
+        later=True,
+    )  # fmt: skip
+    penalty: str = param(
+        "printed", help="λ (|I_u| + α0 n)^ν as printed, or λ (c (1 - α0) |I_u| + α0 n)^ν",
+        choices=("printed", "weights"), later=True,
+    )  # fmt: skip
 
     @property
     def objective(self) -> Objective:
-        """Of c Σ_observed [(s - 1)² - α0 s²] + α0 Σ s²."""
-        return Weighted(self.alpha0, self.c * (1.0 - self.alpha0), self.c, self.l2, self.nu)
+        """Of Σ_u c_u Σ_observed [(s - 1)² - α0 s²] + α0 Σ s²."""
+        entry, counted = self.c * (1.0 - self.alpha0), 1.0 if self.penalty == "printed" else None
+        return Weighted(
+            self.alpha0, entry, self.c, self.l2, self.nu, counted=counted, unknown=self.unknown
+        )
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """Every interaction brings all cells of its user as negatives, of some weight in all.
+
+    Σ_u [weight |I_u| / n Σ_i s_ui² + t_u Σ_observed (c1 s² - 2 d1 s)] + λ (|P|² + |Q|²), where t_u
+    is 1 unless it is given as t_u = (scale |I_u| + unknown) / n.
+    """
+
+    weight: float
+    l2: float
+    entry: float = 1.0
+    scale: float | None = None
+    unknown: float = 0.0
+
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
+        """The expectation over negatives that are drawn uniformly, with replacement."""
+        gram: Vector = self.weight / items * lengths.astype(np.float64)
+        share = None if self.scale is None else (self.scale * lengths + self.unknown) / items
+        ridge = self.item_ridge(lengths, items)
+        return Terms(gram, np.zeros(len(lengths)), ridge, self.entry, 1.0, share)
+
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
+        """λ, for users as for items."""
+        return np.full(len(lengths), self.l2)
+
+
+@LOSSES.register("mse")
+@dataclass(frozen=True)
+class Mse(QuadraticLoss):
+    """The squared error of what was observed, and of negatives drawn for every interaction.
+
+    Twice Σ_observed [½ (1 - s)² + ½ w Σ_drawn s²], for N negatives drawn uniformly from all items,
+    is Σ_observed (1 - s)² + (wN / n) Σ_u |I_u| Σ_i s_ui² in expectation.
+    """
+
+    cite = "(Debiased) Contrastive Learning Loss for Recommendation, the pointwise losses"
+    negatives: float = param(
+        20.0, help="wN: negatives for each interaction times their weight", low=0, log=True
+    )
+    l2: float = _l2(1.0)
+
+    @property
+    def objective(self) -> Objective:
+        """The expectation."""
+        return Contrasted(self.negatives, self.l2)
+
+
+@LOSSES.register("mse-debiased")
+@dataclass(frozen=True)
+class MseDebiased(QuadraticLoss):
+    """`mse`, with what may be expected of a user's likes taken out of the negatives.
+
+    Σ_observed {τ_u (1 - s)² + w [mean of s² over the negatives - τ_u mean of s_uk² over I_u]} in
+    expectation, where τ_u = ((1 + α) |I_u| + K) / n is the share of the items that the user would
+    like: Σ_u [τ_u Σ_observed (1 - s)² + (w |I_u| / n) Σ_i s_ui² - w τ_u Σ_observed s²].
+    """
+
+    cite = Mse.cite
+    weight: float = param(0.05, help="weight w of the negatives", low=0, high=1, log=True)
+    alpha: float = param(0.0, help="α: likes that nobody saw, as a share of those seen", low=0)
+    unknown: float = param(0.0, help="K: such likes, the same number for every user", low=0)
+    l2: float = _l2(0.001)
+
+    @property
+    def objective(self) -> Objective:
+        """The expectation."""
+        return Contrasted(
+            self.weight, self.l2, 1.0 - self.weight, scale=1.0 + self.alpha, unknown=self.unknown
+        )
 
 
 @dataclass(frozen=True)
@@ -149,12 +249,16 @@ class RankingSquares:
 
     alpha: float
     l2: float
+    answer: float = 1.0
+    """-1: items are solved for as if what is not observed were pulled to +1."""
+    extra: float = 0.0
+    """So much of λ more on the factors of users."""
 
     def user_terms(self, lengths: Counts, items: int) -> Terms:
         """Σ_u w_u Σ_i (s_ui + 1)² - Σ_observed s_ui + α Σ_observed (s_ui - 1)²."""
         weights = lengths / (2.0 * items)
-        ridge = self.l2 * (lengths / 2.0 + self.alpha * items)
-        return Terms(weights, weights, ridge, self.alpha, 0.5 + self.alpha)
+        ridge = self.l2 * (lengths / 2.0 + self.alpha * items + self.extra)
+        return Terms(weights, weights, ridge, self.alpha, 0.5 + self.alpha, answer=self.answer)
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """λ (Σ w_u + α m), the same for all."""
@@ -198,10 +302,13 @@ class Rg2(QuadraticLoss):
     cite = "Pu et al. (2024), Learning-efficient yet generalizable collaborative filtering"
     alpha: float = param(0.1, help="extra weight α of what was observed", low=0, log=True)
     l2: float = _l2(0.1)
+    variant: str = _variant("another sign of d0 for items, λ more for users")
 
     @property
     def objective(self) -> Objective:
         """The squares alone."""
+        if self.variant == "code":
+            return RankingSquares(self.alpha, self.l2, answer=-1.0, extra=1.0)
         return RankingSquares(self.alpha, self.l2)
 
 
@@ -234,11 +341,49 @@ class Rgx(QuadraticLoss):
     alpha: float = _alpha(0.1)
     l2: float = _l2(0.1)
     beta: float = _beta()
+    variant: str = _variant("another sign of d0 for items")
 
     @property
     def objective(self) -> Objective:
         """The squares, bounded."""
-        return Bounded(RankingSquares(self.alpha, self.l2), self.beta)
+        answer = -1.0 if self.variant == "code" else 1.0
+        return Bounded(RankingSquares(self.alpha, self.l2, answer=answer), self.beta)
+
+
+@dataclass(frozen=True)
+class WithProducts:
+    """Another objective with the products of scores, -Σ_u c0_u (Σ_i s_ui)² / n.
+
+    Together with the squares that is c0_u times the variance of a user's scores, n times over.
+    """
+
+    of: Objective
+
+    def user_terms(self, lengths: Counts, items: int) -> Terms:
+        """Those of the other, on the factors of items less their mean."""
+        return replace(self.of.user_terms(lengths, items), centred=True)
+
+    def item_ridge(self, lengths: Counts, users: int) -> Vector:
+        """That of the other."""
+        return self.of.item_ridge(lengths, users)
+
+
+@LOSSES.register("rgx-exact")
+@dataclass(frozen=True)
+class RgxExact(QuadraticLoss):
+    """RG^x with the products of scores themselves: the softmax loss to second order.
+
+    RG² less Σ_u |I_u| / 2n² (Σ_i s_ui)². At α = 0 its minimum is that of RG², see `rg2_svd`.
+    """
+
+    cite = Rgx.cite
+    alpha: float = _alpha(0.1)
+    l2: float = _l2(0.1)
+
+    @property
+    def objective(self) -> Objective:
+        """The squares and the products."""
+        return WithProducts(RankingSquares(self.alpha, self.l2))
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,11 @@ class EdlaeAdmm(Model):
     l2: float = ridge_param(10.0)
     omega: float = param(0.0, help="ω, damps the steps; raise it if they do not settle", low=0,
                          log=True)  # fmt: skip
-    tolerance: float = param(1e-3, help="largest relative change of W, and gap to its diagonal, "
-                             "at the end", low=0, open_low=True, high=1, log=True)  # fmt: skip
+    tolerance: float = param(
+        1e-3, help="largest relative change of W, and gap to its diagonal, at the end; the "
+        "objective may be as far above its minimum",
+        low=0, open_low=True, high=1, log=True,
+    )  # fmt: skip
     rounds: int = param(500, help="most rounds", low=1)
 
     def __post_init__(self) -> None:

@@ -82,9 +82,12 @@ class Target:
         ctx.reserve(eigen.bytes_needed(n, k), f"{k:,} directions of {n:,} items", FEWER)
         # An operator that is right to 7 digits has no residual of 8.
         tolerance = max(eigen.TOLERANCE, 16 * float(np.finfo(ctx.dtype).eps))
+        # Large penalties leave next to nothing of W* = I - C diagMat(t): its digits are lost.
+        single = ctx.dtype == np.float32
+        rest = "compute with --dtype float64" if single else "lower the penalties"
         return eigen.leading(
             self.in_data if in_data else self.alone, n, k,
-            tolerance=tolerance, advice=f"{FEWER}, or compute with --dtype float64",
+            tolerance=tolerance, advice=f"{FEWER}, or {rest}",
             progress=partial(ctx.progress, "directions"),
         ).vectors  # fmt: skip
 

@@ -6,14 +6,17 @@ fewer columns of V and another penalty is another h. For users of the train matr
 U diagMat(σ h) Vᵀ, the matrix that factorisation models look for; W folds in any other user.
 """
 
+import hashlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
 
+from recbench.errors import DataError, UsageError
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
 from recbench.linalg.types import Matrix, Vector
@@ -22,7 +25,7 @@ from recbench.models.context import Context
 from recbench.models.linear.inverse import ridge_param
 from recbench.models.linear.subspace import FEWER, Subspace, rank_param
 from recbench.models.scorers import Scorer
-from recbench.params import param
+from recbench.params import Described, inlined, param
 from recbench.registry import MODELS
 
 FIRST = 64
@@ -96,6 +99,47 @@ def _power(low: float) -> Any:
 def weights(sigma: Vector, l2: float, power: float) -> Vector:
     """λ_i = λ (σ_1 / σ_i)^power: two numbers for any rank, and λ_1 = λ."""
     return l2 * (sigma[:1] / sigma) ** power
+
+
+@dataclass(frozen=True)
+class Listed(Described):
+    """A number of its own for every direction, from a file; or none, which leaves a formula."""
+
+    weights: str = param(
+        "", help="a file of numbers, one for each direction, that take the place of the formula",
+        later=True,
+    )  # fmt: skip
+    content: str = param("", help="start of the SHA-256 of those numbers; filled in", later=True)
+
+    def __post_init__(self) -> None:
+        """Name the content, so that a changed file is another trial."""
+        super().__post_init__()
+        object.__setattr__(self, "content", self._read()[0] if self.weights else "")
+
+    def first(self, k: int) -> Vector | None:
+        """The numbers of the first k directions; None without a file."""
+        if not self.weights:
+            return None
+        numbers = self._read()[1]
+        if len(numbers) < k:
+            raise UsageError(f"{self.weights} has {len(numbers):,} numbers, and {k:,} are needed")
+        return numbers[:k]
+
+    def _read(self) -> tuple[str, Vector]:
+        """The digest and the numbers; an error if they are not those of the digest given."""
+        try:
+            raw = Path(self.weights).read_bytes()
+            numbers = np.array(raw.split(), np.float64)
+        except OSError as error:
+            raise DataError(f"{self.weights} cannot be read ({error.strerror})") from error
+        except ValueError as error:
+            raise DataError(f"{self.weights} does not hold numbers alone ({error})") from error
+        digest = hashlib.sha256(raw).hexdigest()[:12]
+        if self.content not in ("", digest):
+            raise DataError(f"{self.weights} is not the file that gave those results; it changed")
+        if not (numbers >= 0.0).all() or not np.isfinite(numbers).all():
+            raise DataError(f"{self.weights} must hold numbers from 0 on")
+        return digest, numbers
 
 
 def soft(sigma: Vector, thresholds: Vector | float) -> Vector:
@@ -174,10 +218,12 @@ class Vlae(Model):
     family = Spectral()
     k: int = rank_param("the rank of the data")
     c: float = param(100.0, help="weights are λ_i = c / σ_i", low=0, log=True)
+    listed: Listed = inlined(Listed)
 
     def shrink(self, sigma: Vector) -> Vector:
         """Minimise ‖R - PQᵀ‖² + Σ λ_i (‖p_i‖² + ‖q_i‖²): the largest σ gets the smallest weight."""
-        return soft(sigma, self.c / sigma)
+        own = self.listed.first(self.k)
+        return soft(sigma, self.c / sigma if own is None else self.c * np.sort(own)[: len(sigma)])
 
 
 @MODELS.register("wlae")
@@ -190,10 +236,17 @@ class Wlae(Model):
     k: int = rank_param("the rank of the data")
     l2: float = param(100.0, help="smallest weight λ", low=0, log=True)
     power: float = _power(0)
+    listed: Listed = inlined(Listed)
 
     def shrink(self, sigma: Vector) -> Vector:
-        """Minimise ‖R - R A Bᵀ‖² + Σ λ_i (‖a_i‖² + ‖b_i‖²): h = (1 - λ_i / σ_i²)₊."""
-        return np.maximum(1.0 - weights(sigma, self.l2, self.power) / sigma**2, 0.0)
+        """Minimise ‖R - R A Bᵀ‖² + Σ λ_i (‖a_i‖² + ‖b_i‖²): h = (1 - λ_i / σ_i²)₊.
+
+        At its minimum the largest σ has the smallest weight, whatever order they are given in.
+        """
+        own, penalties = self.listed.first(self.k), weights(sigma, self.l2, self.power)
+        if own is not None:
+            penalties = self.l2 * np.sort(own)[: len(sigma)]
+        return np.maximum(1.0 - penalties / sigma**2, 0.0)
 
 
 @MODELS.register("lrr")
@@ -221,9 +274,13 @@ class LrrWeighted(Model):
     k: int = rank_param("the rank of the data")
     l2: float = ridge_param(100.0)
     power: float = _power(-4)
+    listed: Listed = inlined(Listed)
 
     def shrink(self, sigma: Vector) -> Vector:
-        """Minimise ‖R - RW‖² + Σ λ_i ‖v_iᵀ W‖² over W of rank k."""
+        """Minimise ‖R - RW‖² + Σ λ_i ‖v_iᵀ W‖² over W of the first k directions."""
+        own = self.listed.first(self.k)
+        if own is not None:
+            return ridge(sigma, self.l2 * own[: len(sigma)])
         return ridge(sigma, weights(sigma, self.l2, self.power))
 
 

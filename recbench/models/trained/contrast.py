@@ -63,7 +63,10 @@ class _Contrasted(Spread):
     def aside(self, batch: Batch, room: Room) -> Aside:
         """The contrast of the users and of the items of all interactions of the batch."""
         normalise = SIMILARITIES["cosine"].items
-        sides = [normalise(view.spread(self.pool, self.nodes, self.layers)) for view in self.views]
+        sides = [
+            normalise(view.spread(self.pool, self.nodes, self.layers), self.pool)
+            for view in self.views
+        ]
         (one, back_one), (other, back_other) = sides
         slopes = np.zeros_like(one), np.zeros_like(other)
         users = np.repeat(batch.users, np.diff(batch.starts)).astype(np.int64)

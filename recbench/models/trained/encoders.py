@@ -45,6 +45,8 @@ class Forward(NamedTuple):
     users: Floats
     items: Floats
     back: Back
+    trained: Callable[[], tuple[Floats, Floats]]
+    """The rows of tables that penalties are about, of users and of items."""
 
 
 class Aside(NamedTuple):
@@ -77,10 +79,6 @@ class Bound(ABC):
         """Vectors for a step."""
 
     @abstractmethod
-    def penalty(self, batch: Batch, weights: Weights) -> float:
-        """The squares of what is penalised, weighed."""
-
-    @abstractmethod
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items, to rank by."""
 
@@ -110,7 +108,7 @@ def by_row(rows: Indices | Integers, values: Floats) -> Gradient:
 
 def squares(rows: Floats, weights: Vector) -> float:
     """Σ weight |row|²."""
-    return float(weights @ np.einsum("ik,ik->i", rows, rows, dtype=np.float64))
+    return float(weights @ np.einsum("ik,ik->i", rows, rows))
 
 
 def normal(shape: tuple[int, int], deviation: float, draw: np.random.Generator) -> Floats:
@@ -154,12 +152,7 @@ class _Rows(Bound):
                 c = c + weights.items[:, None].astype(c.dtype) * items
             return {"users": by_row(batch.users, a), "items": Gradient(c, batch.items)}
 
-        return Forward(users, items, back)
-
-    def penalty(self, batch: Batch, weights: Weights) -> float:
-        """The squares of what is penalised, weighed."""
-        items = self.items if batch.items is None else self.items[batch.items]
-        return squares(self.users[batch.users], weights.users) + squares(items, weights.items)
+        return Forward(users, items, back, lambda: (users, items))
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""
@@ -207,19 +200,23 @@ class Spread(Bound):
         users = spread[batch.users]
         items = spread[self.m :] if batch.items is None else spread[self.m + batch.items]
 
+        def trained() -> tuple[Floats, Floats]:
+            return self.nodes[batch.users], self._own(batch.items)
+
         def back(a: Floats, c: Floats, weights: Weights | None) -> Mapping[str, Gradient]:
             given = np.zeros_like(self.nodes)
             self._add(given, batch, a, c)
             gradient = self.graph.spread(self.pool, given, self.layers)
             if weights is not None:
+                own, others = trained()
                 self._add(
                     gradient, batch,
-                    weights.users[:, None].astype(a.dtype) * self.nodes[batch.users],
-                    weights.items[:, None].astype(a.dtype) * self._own(batch.items),
+                    weights.users[:, None].astype(a.dtype) * own,
+                    weights.items[:, None].astype(a.dtype) * others,
                 )  # fmt: skip
             return {"nodes": Gradient(gradient)}
 
-        return Forward(users, items, back)
+        return Forward(users, items, back, trained)
 
     def _own(self, items: Indices | None) -> Floats:
         return self.nodes[self.m :] if items is None else self.nodes[self.m + items]
@@ -231,11 +228,6 @@ class Spread(Bound):
             out[self.m :] += items
         else:
             out[self.m + batch.items] += items
-
-    def penalty(self, batch: Batch, weights: Weights) -> float:
-        """The squares of what is penalised, weighed."""
-        users, items = self.nodes[batch.users], self._own(batch.items)
-        return squares(users, weights.users) + squares(items, weights.items)
 
     def strangers(self) -> Callable[[sparse.csr_array], Floats]:
         """What their items pass on to them: they have nothing to pass on themselves."""

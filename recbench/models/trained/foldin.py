@@ -68,8 +68,9 @@ class Newcomers:
         """Begin among the items that they have, and go down."""
         items, train = self.tables["items"], Pattern.of(history)
         cosine = SIMILARITIES["cosine"]
-        among = history.astype(items.dtype) @ cosine.items(items)[0]
-        out[...] = cosine.users(among)[0] * items.dtype.type(self.length)
+        with blas.workers() as pool:
+            among = history.astype(items.dtype) @ cosine.items(items, pool)[0]
+            out[...] = cosine.users(among, pool)[0] * items.dtype.type(self.length)
         problem, fixed = self.problem.with_users(train), _Fixed(out, items)
         tables = {**self.tables, **learned_of_users(problem.loss, len(out), items.dtype)}
         batch = of_users(train, np.arange(len(out)))
@@ -99,11 +100,7 @@ class _Fixed(Bound):
                 a = a + weights.users[:, None].astype(a.dtype) * users
             return {"users": by_row(batch.users, a)}
 
-        return Forward(users, self.items, back)
-
-    def penalty(self, batch: Batch, weights: Weights) -> float:
-        """The squares of what is penalised, weighed."""
-        return 0.0  # nobody asks for the value
+        return Forward(users, self.items, back, lambda: (users, self.items))
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""

@@ -24,7 +24,6 @@ from recbench.models.trained.encoders import (
     Weights,
     by_row,
     normal,
-    squares,
 )
 from recbench.params import param
 
@@ -82,12 +81,8 @@ class _Mean(Bound):
                 gradient[batch.items] += c
             return {"items": Gradient(gradient)}
 
-        return Forward(mean @ self.items, items, back)
-
-    def penalty(self, batch: Batch, weights: Weights) -> float:
-        """The squares of what is penalised, weighed."""
-        items = self.items if batch.items is None else self.items[batch.items]
-        return squares(items, weights.items)
+        users = mean @ self.items
+        return Forward(users, items, back, lambda: (np.zeros_like(users), items))
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""
@@ -167,7 +162,7 @@ class _Mixed(Bound):
             items_bar = Gradient(c, batch.items)
             return {**gradients, "items": items_bar, "histories": Gradient(by_table)}
 
-        return Forward(users.astype(own.dtype, copy=False), items, back)
+        return Forward(users.astype(own.dtype, copy=False), items, back, lambda: (own, items))
 
     def _gather(
         self, history: Pattern, own: Floats
@@ -179,14 +174,6 @@ class _Mixed(Bound):
             nothing = np.zeros_like(own)
             return mean @ table, lambda gradient: (mean.T @ gradient, nothing, {})
         return _attend(history, own, table, self.tables["keys"], self.tables["bias"])
-
-    def penalty(self, batch: Batch, weights: Weights) -> float:
-        """The squares of what is penalised, weighed."""
-        table = self.tables["items"]
-        items = table if batch.items is None else table[batch.items]
-        return squares(self.tables["users"][batch.users], weights.users) + squares(
-            items, weights.items
-        )
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recbench.errors import UsageError
 from recbench.linalg.responses import Means, Response
 from recbench.linalg.types import Vector
 from recbench.models.factors.losses import QuadraticLoss
@@ -429,12 +430,18 @@ class Quadratic(Loss):
         terms = self.quadratic.objective.user_terms(degrees.astype(np.int64), n)
         share = positives.lengths / np.maximum(degrees, 1)
         share[degrees == 0] = 1.0  # who has nothing is all there
-        entry, pull = (
-            positives.spread(np.broadcast_to(x, len(degrees))) for x in (terms.entry, terms.pull)
-        )
+        if terms.answer != 1.0:
+            raise UsageError(
+                f"{self.quadratic} is no loss: its users and items minimise different ones; "
+                f"als[loss={self.quadratic}] solves its equations"
+            )
+        entry, pull = positives.spread(terms.entries), positives.spread(terms.pulls)
         squares, totals = 2 * n * share * terms.gram, 2 * n * share * terms.push
         scores = positives.scores
         value = squares @ means.value + totals @ means.slope
+        if terms.centred:  # less c0 (Σ s)² / n
+            products = squares * means.slope
+            value, totals = value - products @ means.slope / 2, totals - products
         value += (entry * scores - 2 * pull) @ scores
         return Grades(float(value), squares, 2 * (entry * scores - pull), alike=totals)
 

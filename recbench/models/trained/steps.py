@@ -15,7 +15,7 @@ from recbench.linalg.normal import Pattern
 from recbench.linalg.responses import Block, Hide, Own, Room, Shared
 from recbench.linalg.types import Floats, Vector
 from recbench.models.trained.batches import Batch, of_users
-from recbench.models.trained.encoders import Bound, Gradient, Weights, by_row
+from recbench.models.trained.encoders import Bound, Gradient, Weights, by_row, squares
 from recbench.models.trained.loss import Loss, Positives
 from recbench.models.trained.similarity import SIMILARITIES
 
@@ -31,8 +31,8 @@ def learned(loss: Loss, score: str, shape: tuple[int, int], factors: int) -> dic
     """The tables of a loss as training begins: no boundary, all of the margins."""
     tables: dict[str, Floats] = {}
     if loss.learns:
-        vector, _ = SIMILARITIES[score].users(np.zeros((1, factors), np.float32))
-        tables[BOUNDARY] = np.zeros(vector.shape[1], np.float32)
+        width = factors + 2 if score == "distance" else factors
+        tables[BOUNDARY] = np.zeros(width, np.float32)
     if loss.margins:
         for name, size in zip(MARGINS, shape, strict=True):
             tables[name] = np.ones(size, np.float32)
@@ -132,13 +132,13 @@ def step(
     `mask` is laid over users' vectors before they meet the items'.
     """
     similarity, vectors = SIMILARITIES[problem.score], encoder.forward(batch)
-    a, back_a = similarity.users(vectors.users)
-    c, back_c = similarity.items(vectors.items)
+    a, back_a = similarity.users(vectors.users, pool)
+    c, back_c = similarity.items(vectors.items, pool)
     kept = None if mask is None else mask(a)
     a, c = np.ascontiguousarray(a if kept is None else a * kept), np.ascontiguousarray(c)
     others, back_others = None, None
     if problem.loss.margins:  # items are rows as well
-        others, back_others = similarity.users(vectors.items[batch.cells])
+        others, back_others = similarity.users(vectors.items[batch.cells], pool)
 
     found = _faced(problem, tables, batch, Factors(pool, room, a, c, others))
     items_bar = back_c(found.items)
@@ -150,7 +150,8 @@ def step(
     size = 1 / max(batch.interactions, 1)
     value, penalties = found.value, problem.penalties(batch)
     if penalties is not None:
-        value += size * encoder.penalty(batch, penalties)
+        users, items = vectors.trained()
+        value += size * (squares(users, penalties.users) + squares(items, penalties.items))
         penalties = Weights(2 * size * penalties.users, 2 * size * penalties.items)
     gradients = {**found.gradients, **vectors.back(users_bar, items_bar, penalties)}
     aside = encoder.aside(batch, room)

@@ -41,12 +41,12 @@ class Training(Described):
     """Vectors of what length, steps of what size, and for how long."""
 
     factors: int = param(64, help="numbers in each vector", low=1, log=True)
-    epochs: int = param(40, help="times over the data; a grid over this costs one fit", low=1)
+    epochs: int = param(30, help="times over the data; a grid over this costs one fit", low=1)
     rate: float = param(0.01, help="how far a step goes", low=0, open_low=True, log=True)
-    decay_at: str = param("never", help="epochs after which steps get smaller, as in 20+30")
+    decay_at: str = param("20+26", help="epochs after which steps get smaller, as in 20+30")
     decay: float = param(0.1, help="by how much they do", low=0, high=1, open_low=True)
     batch: int = param(
-        512, help="users of a step, with negatives=all; else interactions", low=1, log=True
+        256, help="users of a step, with negatives=all; else interactions", low=1, log=True
     )
     negatives: str = param(
         "auto", help="what interactions face: all items, or drawn ones, shared by a step, each its "
@@ -263,9 +263,11 @@ class Epochs(Rounds):
         find = strangers
 
         def newcomers(history: sparse.csr_array) -> Floats:
-            return rank.users(find(history))[0]
+            with blas.workers() as pool:
+                return rank.users(find(history), pool)[0]
 
-        return Scorer(Factors(FoldIn(rank.users(users)[0], newcomers), rank.items(items)[0]))
+        users, items = rank.users(users, self.pool)[0], rank.items(items, self.pool)[0]
+        return Scorer(Factors(FoldIn(users, newcomers), items))
 
     def state(self) -> State:
         """The tables, and what Adam knows of them."""

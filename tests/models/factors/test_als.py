@@ -20,14 +20,20 @@ from recbench.params import make
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 ALL = [
-    als.Wrmf, als.Ials, als.IalsDebiased, als.Rg2, als.Rgx, als.Rg2Ssm,
-    als.RgxSsm, als.Rg2Matrix, Rg2Svd,
+    als.Wrmf, als.Ials, als.IalsDebiased, als.Mse, als.MseDebiased, als.Rg2, als.Rgx, als.Rg2Ssm,
+    als.RgxSsm, als.RgxExact, als.Rg2Matrix, Rg2Svd,
 ]  # fmt: skip
 SOME = [
     als.Wrmf.of(factors=4, alpha=3.0, l2=0.7),
     als.Wrmf.of(factors=4, alpha=3.0, l2=0.1, nu=0.6),
     als.Ials.of(factors=4, alpha0=0.2, l2=0.05, nu=0.8),
     als.IalsDebiased.of(factors=4, alpha0=0.3, c=1.7, l2=0.05, nu=0.8),
+    als.IalsDebiased.of(factors=4, alpha0=0.3, c=1.7, l2=0.05, nu=0.8, penalty="weights"),
+    als.IalsDebiased.of(factors=4, alpha0=0.3, c=0.6, l2=0.05, unknown=2.5),
+    als.Mse.of(factors=4, negatives=3.0, l2=0.3),
+    als.MseDebiased.of(factors=4, weight=0.7, l2=0.05),
+    als.MseDebiased.of(factors=4, weight=0.4, alpha=0.8, unknown=1.5, l2=0.05),
+    als.MseDebiased.of(factors=4, weight=1.0, alpha=0.8, unknown=1.5, l2=0.05),
     als.Rg2.of(factors=4, alpha=0.2, l2=0.05),
     als.Rg2.of(factors=4, alpha=0.0, l2=0.05),
     als.Rgx.of(factors=4, alpha=0.2, beta=0.4, l2=0.05),
@@ -35,10 +41,13 @@ SOME = [
     als.RgxSsm.of(factors=4, negatives=3, beta=0.4, l2=0.05),
     als.Rg2Matrix.of(factors=4, alpha=0.2, l2=0.05),
     als.Rg2Matrix.of(factors=4, alpha=0.0, l2=0.05),
+    als.RgxExact.of(factors=4, alpha=0.2, l2=0.05),
     Rg2Svd(factors=4, l2=0.05),
 ]
 each = pytest.mark.parametrize("model", SOME, ids=str)
 alternating = pytest.mark.parametrize("model", SOME[:-1], ids=str)
+separate = pytest.mark.parametrize("model", SOME[:-2], ids=str)
+"""Those in which no item's factors have a say in another's."""
 
 
 def changed(model, **settings):
@@ -57,21 +66,41 @@ def loss(model, matrix, scores):
     seen, (_, n), model = matrix > 0, matrix.shape, parameters(model)
     if model.name == "wrmf":
         return ((1 + model.alpha * seen) * (seen - scores) ** 2).sum()
+    if model.name in ("mse", "mse-debiased"):
+        return drawn(model, seen, scores)
     if model.name in ("ials", "ials-debiased"):
-        hits = (seen * (scores - 1) ** 2).sum()
+        hits = (seen * (scores - 1) ** 2).sum(axis=1)
         if model.name == "ials-debiased":
-            hits = model.c * (hits - model.alpha0 * (seen * scores**2).sum())
-        return hits + model.alpha0 * (scores**2).sum()
+            share = model.c * (1 + model.unknown / np.maximum(seen.sum(axis=1), 1))
+            hits = share * (hits - model.alpha0 * (seen * scores**2).sum(axis=1))
+        return hits.sum() + model.alpha0 * (scores**2).sum()
     weight = seen.sum(axis=1, keepdims=True) / (2 * n)
     if model.name in ("rg2-ssm", "rgx-ssm"):
         return sampled(model, seen, weight, scores)
     # Of |I_u| log Σ exp s_ui - Σ_seen s_ui the expansion at 0, without the products of scores.
     total = (2 * weight * scores + weight * scores**2).sum() - (seen * scores).sum()
     total += getattr(model, "alpha", 0.0) * (seen * (scores - 1) ** 2).sum()
+    if model.name == "rgx-exact":
+        total -= (weight[:, 0] / n * scores.sum(axis=1) ** 2).sum()
     if model.name == "rgx":
         total -= model.beta * (weight * scores**2).sum()
     if model.name == "rg2-matrix":
         total += model.l2 * (scores**2).sum()
+    return total
+
+
+def drawn(model, seen, scores):
+    """Interaction by interaction, with the mean over one negative drawn from all items."""
+    total, n = 0.0, scores.shape[1]
+    for u, i in zip(*seen.nonzero(), strict=True):
+        mine = seen[u]
+        negative = sum(score**2 / n for score in scores[u])
+        if model.name == "mse":  # ½ (1 - s)² + ½ Σ s² over so many, times two
+            total += 2 * (0.5 * (1 - scores[u, i]) ** 2 + 0.5 * model.negatives * negative)
+            continue
+        tau = ((1 + model.alpha) * mine.sum() + model.unknown) / n
+        positive = (scores[u, mine] ** 2).mean()
+        total += tau * (1 - scores[u, i]) ** 2 + model.weight * (negative - tau * positive)
     return total
 
 
@@ -89,15 +118,18 @@ def penalties(model, matrix):
     model = parameters(model)
     if model.name == "rg2-matrix":
         return np.zeros(m), np.zeros(n)
+    if model.name in ("mse", "mse-debiased"):
+        return np.full(m, model.l2), np.full(n, model.l2)
     if model.name in ("rg2-ssm", "rgx-ssm"):
         drawn = model.negatives / (model.negatives + 1)
         both = users / 2, drawn * users.sum() / (2 * n) + (1 - drawn) * items / 2
-    elif model.name in ("rg2", "rgx", "rg2-svd"):
+    elif model.name in ("rg2", "rgx", "rgx-exact", "rg2-svd"):
         alpha = getattr(model, "alpha", 0.0)
         both = users / 2 + alpha * n, np.full(n, users.sum() / (2 * n) + alpha * m)
     else:
         a, b = (1.0, model.alpha) if model.name == "wrmf" else (model.alpha0, 1.0)
-        b *= model.c * (1 - model.alpha0) if model.name == "ials-debiased" else 1.0
+        if getattr(model, "penalty", "") == "weights":
+            b = model.c * (1 - model.alpha0)  # as printed, an interaction counts one
         both = (a * n + b * users) ** model.nu, (a * m + b * items) ** model.nu
     return model.l2 * both[0], model.l2 * both[1]
 
@@ -149,7 +181,7 @@ def test_user_factors_leave_no_gradient(model, train):
     assert np.abs(gradients(model, dense(train), p, q)[0]).max() < 1e-9
 
 
-@alternating
+@separate
 def test_item_factors_leave_no_gradient_in_their_turn(model, train):
     _, p, q = fitted(model, train)
     with blas.workers() as pool:
@@ -201,9 +233,35 @@ def test_debiased_ials_is_ials_at_another_weight_and_penalty(nu):
     """Theorem 1: divide the objective by c (1 - α0), and scores by 1 / (1 - α0)."""
     alpha0, c, l2 = 0.75, 1.7, 0.05
     share = c * (1 - alpha0)
-    debiased = als.IalsDebiased.of(factors=4, nu=nu, alpha0=alpha0, c=c, l2=l2)
+    debiased = als.IalsDebiased.of(factors=4, nu=nu, alpha0=alpha0, c=c, l2=l2, penalty="weights")
     twin = als.Ials.of(factors=4, nu=nu, alpha0=alpha0 / share, l2=l2 * share**nu / c)
     assert same_path(debiased, twin, 4) == pytest.approx(c / (1 - alpha0), rel=1e-9)
+
+
+@pytest.mark.parametrize(("nu", "c"), [(0.0, 1.7), (0.6, 4.0), (1.0, 4.0)])
+def test_as_printed_it_is_so_where_the_penalty_is_too(nu, c):
+    """Without an exponent, or where an interaction weighs c (1 - α0) = 1 in both."""
+    share = c * (1 - 0.75)
+    debiased = als.IalsDebiased.of(factors=4, nu=nu, alpha0=0.75, c=c, l2=0.05)
+    twin = als.Ials.of(factors=4, nu=nu, alpha0=0.75 / share, l2=0.05 / c)
+    assert same_path(debiased, twin, 4) == pytest.approx(c / 0.25, rel=1e-9)
+
+
+def test_debiased_ials_as_printed_is_another_revision_of_the_same_text():
+    model = als.IalsDebiased.of(factors=4)
+    assert "penalty" not in model.text
+    assert model.identity == f"{model.text}@1 ials-debiased@2"
+    assert "penalty=weights" in changed(model, penalty="weights").text
+
+
+def test_debiased_mse_drawn_by_user_is_debiased_ials():
+    """Users of equally many interactions weigh the same either way; scores are the same."""
+    matrix = sum(np.roll(np.eye(12, dtype=np.float32), shift, axis=1) for shift in (0, 3, 7))
+    data, n, a = sparse.csr_array(matrix), 12, 3
+    mse = als.MseDebiased.of(factors=4, weight=0.4, unknown=1.5, l2=0.01)
+    ials = als.IalsDebiased.of(factors=4, alpha0=0.4, unknown=1.5, nu=0.0, l2=0.01 * n / a)
+    one, other = (fitted(long(m, 20), data)[0].score(data) for m in (mse, ials))
+    assert np.allclose(one, other, **EXACT)
 
 
 def test_wrmf_is_ials_in_other_units():
@@ -288,6 +346,74 @@ def test_rg2_svd_minimises_the_exact_rgx():
     for size in (1e-4, 1e-2, 1.0) * 20:
         other = [x + size * rng.standard_normal(x.shape) for x in (p, q)]
         assert objective(model, matrix, *other) + products(*other) > best
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+def test_the_exact_rgx_ends_where_neither_side_has_a_slope(alpha):
+    """Its items are tied together by their sum, and come to rest over many sweeps."""
+    model, matrix = als.RgxExact.of(factors=3, alpha=alpha, l2=0.05), dense(example())
+    _, p, q = fitted(long(model, 1000), example())
+    for slope in gradients(model, matrix, p, q):
+        assert np.abs(slope).max() < 1e-7
+    if not alpha:
+        closed = fitted(Rg2Svd(factors=3, l2=0.05), example())[0].trace[-1]["objective"]
+        assert objective(model, matrix, p, q) == pytest.approx(closed, rel=1e-9)
+
+
+def test_to_second_order_the_softmax_loss_is_the_exact_rgx():
+    """|I| log Σ exp s - Σ_seen s at small scores, up to its constant and the cubes."""
+    scores, seen = 1e-3 * np.array([[0.3, -1.2, 0.5, 2.0]]), np.array([[1.0, 0.0, 0.0, 1.0]])
+    softmax = 2 * np.log(np.exp(scores).mean()) - (seen * scores).sum()
+    ours = loss(als.RgxExact.of(alpha=0.0), seen, scores)
+    assert ours == pytest.approx(softmax, abs=1e-9)
+    assert loss(als.Rg2.of(alpha=0.0), seen, scores) != pytest.approx(softmax, abs=1e-8)
+
+
+@pytest.mark.parametrize(("cls", "extra"), [(als.Rg2, 1.0), (als.Rgx, 0.0)])
+def test_the_variant_of_the_code_solves_the_equations_of_the_code(cls, extra, train):
+    """As they stand in the authors' rg2.py and rgx.py, user by user and item by item."""
+    model, matrix = cls.of(factors=4, alpha=0.2, l2=0.05, variant="code"), dense(train)
+    _, p, q = fitted(model, train)
+    (m, n), weight = matrix.shape, matrix.sum(axis=1) / (2 * matrix.shape[1])
+    rest = 1 - getattr(model.loss, "beta", 0.0)
+    for u, mine in enumerate(matrix > 0):
+        ridge = 0.05 * (mine.sum() / 2 + 0.2 * n) + 0.05 * extra
+        left = rest * weight[u] * q.T @ q + 0.2 * q[mine].T @ q[mine] + ridge * np.eye(4)
+        right = 0.7 * q[mine].sum(axis=0) - weight[u] * q.sum(axis=0)
+        assert np.allclose(left @ p[u], right, **EXACT)
+    with blas.workers() as pool:
+        Problem.of(model.loss.objective, train, model.name).solve_items(pool, p, q)
+    for i, mine in enumerate(matrix.T > 0):
+        left = rest * (p.T * weight) @ p + 0.2 * p[mine].T @ p[mine]
+        left += 0.05 * (weight.sum() + 0.2 * m) * np.eye(4)
+        right = 0.7 * p[mine].sum(axis=0) + weight @ p
+        assert np.allclose(left @ q[i], right, **EXACT)
+    assert model.text != cls.of(factors=4, alpha=0.2, l2=0.05).text
+
+
+@pytest.mark.parametrize("sweeps", [2, 5])
+def test_n_sweeps_of_others_are_one_less_of_ours_with_the_items_last(sweeps, train):
+    """Others begin with the users and end with the items; ours begin half a sweep before."""
+    model = als.Ials.of(factors=4, iterations=sweeps - 1, last="items", tol=0.0)
+    scorer, _, _ = fitted(model, train)
+    matrix, (r, s) = dense(train), penalties(model, dense(train))
+    q = Context().stream().standard_normal((9, 4), dtype=np.float32)
+    q = (q * np.float32(0.1 / 2.0)).astype(np.float64)
+
+    def solved(rows, other, ridges):
+        gram = model.loss.alpha0 * other.T @ other
+        return np.array([
+            np.linalg.solve(
+                gram + (other.T * row) @ other + ridge * np.eye(4), row @ other
+            )
+            for row, ridge in zip(rows, ridges, strict=True)
+        ])  # fmt: skip
+
+    for _ in range(sweeps):
+        p = solved(matrix, q, r)
+        q = solved(matrix.T, p, s)
+    rows = np.arange(len(p), dtype=np.int32)
+    assert np.allclose(scorer.score(train, rows), p @ q.T, **EXACT)
 
 
 @each
@@ -411,7 +537,7 @@ def test_a_trace_asks_after_every_sweep_and_changes_nothing():
     assert np.array_equal(scorer.score(example()), alone)
 
 
-@alternating
+@separate
 def test_items_may_be_solved_last_once_more(model, train):
     model = long(model, 5)
     _, p, q = fitted(model, train)

@@ -51,6 +51,19 @@ def test_the_inverse_is_one_in_memory_and_on_disk(tmp_path):
         assert np.allclose(parts.g, np.diag(gram))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_where_the_inverse_is_kept_changes_no_bit(tmp_path, dtype, monkeypatch):
+    """With the sides as they are, of more than one tile: other tiles would give other bits."""
+    monkeypatch.setattr("os.fsync", lambda file: None)
+    train = example(users=300, items=1100)
+    memory, _ = invert(train, 0.2, 3.0, Context(dtype=dtype))
+    disk, _ = invert(train, 0.2, 3.0, Context(dtype=dtype, scratch=tmp_path))
+    assert memory.count > 1
+    assert np.array_equal(memory.panel(0, 1100), disk.panel(0, 1100))
+    scores = [tiles.matmul(np.eye(1100, 4)) for tiles in (memory, disk)]
+    assert np.array_equal(*scores)
+
+
 def test_another_matrix_gets_another_place_on_disk(tmp_path):
     context = Context(scratch=tmp_path)
     for matrix, ridge in ((TRAIN, 3.0), (TRAIN, 4.0), (example(users=61, items=9), 3.0)):

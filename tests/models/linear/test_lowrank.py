@@ -292,7 +292,7 @@ def test_directions_that_are_equally_good_are_taken_alike(model):
 def test_directions_that_are_not_found_are_an_error_that_says_what_to_do(monkeypatch):
     monkeypatch.setattr(eigen, "CYCLES", 1)
     monkeypatch.setattr(eigen, "basis_size", lambda n, k: k + 16)
-    with pytest.raises(eigen.NotConverged, match=r"lower rank, or compute with --dtype float64"):
+    with pytest.raises(eigen.NotConverged, match=r"lower rank, or lower the penalties"):
         fitted(LrEdlae1(k=9), train=tastes())
 
 
@@ -338,3 +338,17 @@ def test_alternating_directions_are_the_same_on_any_number_of_threads():
     weights = [scorer.base.weights() for scorer in found]  # one thread's product is not two's
     assert np.linalg.matrix_rank(weights[0]) == 20
     assert all(np.array_equal(weights[0], other) for other in weights[1:])
+
+
+@pytest.mark.parametrize("cls", [LrDlae, LrEdlae1, LrEdlae2])
+def test_penalties_that_leave_no_digits_are_refused_in_single_precision(cls):
+    """Also where the whole matrix is decomposed, which noticed nothing."""
+    model = cls(k=4, l2=1e6)
+    with pytest.raises(RecbenchError, match=r"of the largest; ask for a .* --dtype float64"):
+        model.fit(TRAIN, Context(dtype=np.float32))
+    full = lae.Dlae(model.p, 1e6) if cls is LrDlae else lae.Edlae(model.p, 1e6)
+    (whole,) = full.family.fit([full], TRAIN, Context(dtype=np.float64))
+    wanted = np.asarray(whole.weights(range(ITEMS)))
+    least = np.linalg.svd(wanted, compute_uv=False)[4:]
+    off = np.linalg.norm(matrix_of(model) - wanted)
+    assert off < 1.01 * np.linalg.norm(least)

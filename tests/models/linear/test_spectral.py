@@ -8,7 +8,7 @@ from scipy import optimize, sparse
 from threadpoolctl import threadpool_limits
 
 from recbench.campaign.search.grammar import models_from
-from recbench.errors import Refused, UsageError
+from recbench.errors import DataError, Refused, UsageError
 from recbench.linalg import eigen
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -132,6 +132,63 @@ def test_wlae_minimises_its_objective(power):
         return value, slope @ b + 2 * penalties * a, slope.T @ a + 2 * penalties * b
 
     assert_least(objective, split(matrix_of(Wlae(k=k, l2=l2, power=power)), k))
+
+
+def numbers_in(path, numbers) -> str:
+    path.write_text("\n".join(map(str, numbers)))
+    return str(path)
+
+
+LISTED = np.array([2.0, 0.5, 1.5])
+
+
+def test_vlae_minimises_its_objective_with_weights_from_a_file(tmp_path):
+    """In whatever order, λ_i = c times the numbers."""
+    model = make(Vlae, {"k": 3, "c": 1.5, "weights": numbers_in(tmp_path / "λ", LISTED)})
+    assert_least(penalised(1.5 * LISTED[[1, 2, 0]]), split(R @ matrix_of(model), 3))
+    best = lowest(penalised(1.5 * LISTED), USERS, ITEMS, 3)
+    found = penalised(1.5 * LISTED[[1, 2, 0]])(*split(R @ matrix_of(model), 3))[0]
+    assert best == pytest.approx(found, rel=1e-6)
+
+
+def test_wlae_minimises_its_objective_with_weights_from_a_file(tmp_path):
+    model = make(Wlae, {"k": 3, "l2": 1.5, "weights": numbers_in(tmp_path / "λ", LISTED)})
+    gram, penalties = R.T @ R, 1.5 * np.sort(LISTED)
+
+    def objective(a, b):
+        w = a @ b.T
+        slope = 2 * (gram @ w - gram)
+        value = ((R - R @ w) ** 2).sum() + (penalties * ((a**2).sum(0) + (b**2).sum(0))).sum()
+        return value, slope @ b + 2 * penalties * a, slope.T @ a + 2 * penalties * b
+
+    assert_least(objective, split(matrix_of(model), 3))
+
+
+def test_weighted_lrr_minimises_its_objective_with_weights_from_a_file(tmp_path):
+    own = np.linspace(0.2, 3.0, ITEMS)[np.random.default_rng(3).permutation(ITEMS)]
+    settings = {"k": ITEMS, "l2": 2.0, "weights": numbers_in(tmp_path / "λ", own)}
+    w, gram = matrix_of(make(LrrWeighted, settings)), R.T @ R
+    assert np.allclose(w, np.linalg.solve(gram + (V * 2.0 * own) @ V.T, gram))
+
+
+def test_another_file_of_weights_is_another_trial(tmp_path):
+    place = tmp_path / "λ"
+    model = make(LrrWeighted, {"k": 2, "weights": numbers_in(place, LISTED)})
+    assert "weights" not in LrrWeighted(k=2).text
+    assert make(LrrWeighted, model.values()) == model
+    numbers_in(place, LISTED + 1)
+    with pytest.raises(DataError, match="not the file that gave those results"):
+        fitted(model)
+    assert make(LrrWeighted, {"k": 2, "weights": str(place)}).text != model.text
+    for text, words in (("1 2 x", "numbers alone"), ("1 -2", "from 0 on"), ("1 nan", "from 0 on")):
+        place.write_text(text)
+        with pytest.raises(DataError, match=words):
+            make(Vlae, {"weights": str(place)})
+    with pytest.raises(DataError, match="cannot be read"):
+        make(Wlae, {"weights": str(tmp_path / "nowhere")})
+    short = make(Wlae, {"k": 5, "weights": numbers_in(place, LISTED)})
+    with pytest.raises(UsageError, match="3 numbers, and 5 are needed"):
+        fitted(short)
 
 
 @pytest.mark.parametrize("p", [0.3, 0.7, 0.9, 0.97])
@@ -305,6 +362,19 @@ def test_every_model_keeps_the_contract(model):
         results = list(check_model(make(model, settings)))
         assert len(results) == len(CHECKS)
         assert not [result for result in results if result.problem]
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(np.float32, 1e-5), (np.float64, 1e-6)])
+def test_a_rank_beside_larger_ones_is_what_it_is_alone_but_for_the_last_digits(dtype, most):
+    """Where directions are found by iterations, for the largest rank: docs/spectral.md."""
+    train = example(users=600, items=400)
+    models = [Lrr(k=8, l2=3.0), Lrr(k=9, l2=3.0), Lrr(k=40, l2=3.0)]
+    assert not eigen.in_full(400, 40)
+    context = Context(dtype=dtype)
+    alone, *rest = (Lrr.family.fit([models[0], *more], train, context)[0].score(train)
+                    for more in ([], models[1:2], models[2:]))  # fmt: skip
+    for beside in rest:
+        assert np.abs(beside - alone).max() <= most * np.abs(alone).max()
 
 
 def test_a_rank_beyond_the_data_is_the_rank_of_the_data():
