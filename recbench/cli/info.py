@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from recbench.cli.common import complete, console, json_option, plugin_option, print_json, registry
-from recbench.errors import unknown
+from recbench.errors import UsageError, unknown
 
 KINDS = ("models", "losses", "metrics", "splits", "readers")
 MOST_LINES = 12
@@ -41,8 +41,12 @@ def _find(name: str) -> list[dict[str, Any]]:
 
     bare = name.partition("[")[0]
     kinds = [kind for kind in KINDS if bare in registry(kind).names()]
-    # What is known otherwise is not looked for in the user's own catalogue, which may be broken.
-    catalog = load_catalog(None) if kinds else load_catalog()
+    try:
+        catalog = load_catalog()
+    except UsageError:  # what is known otherwise does not need the user's own catalogue
+        if not kinds:
+            raise
+        catalog = load_catalog(None)
     sheets = [_dataset(catalog[name])] if name in catalog else []
     # A loss is also the model of its name, with sweeps: that tells it all.
     sheets += [_plugin(k, name) for k in kinds if not (k == "losses" and "models" in kinds)]
