@@ -9,6 +9,7 @@
 Words mean what they mean on the command line; errors are the same sentences, raised.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -175,4 +176,4 @@ def export(
 
 
 def _opened_campaign(folder: Path | str | None) -> Campaign:
-    return open_results(Path(folder) if folder is not None else None)
+    return open_results(Path(folder) if folder is not None else None, warnings.warn)

@@ -8,6 +8,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -131,13 +132,62 @@ def total_memory() -> int:
 
 
 def free_memory() -> int:
-    """Bytes that can be allocated without swapping, as the kernel estimates them."""
+    """Bytes that can be allocated without swapping, as the kernel estimates them.
+
+    Where a control group has a limit, as in most containers, they are those that it leaves.
+    """
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
         line = next(row for row in text.splitlines() if row.startswith("MemAvailable"))
+        free = int(line.split()[1]) * 1024
     except (OSError, StopIteration):
-        return total_memory()
-    return int(line.split()[1]) * 1024
+        free = total_memory()
+    left = left_by_limits()
+    return free if left is None else min(free, left)
+
+
+GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+"""Which control groups a process is in, and where they are described."""
+
+
+def left_by_limits() -> int | None:
+    """Bytes that control groups let this process allocate; None where they set no limit."""
+    lefts = [left for folder in _memory_groups() if (left := _left_in(folder)) is not None]
+    return min(lefts, default=None)
+
+
+def _memory_groups() -> Iterator[Path]:
+    """The folders of the control groups, of either version, that count this process's memory."""
+    told, mounted = GROUPS
+    try:
+        lines = told.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = mounted / "memory" if controllers else mounted
+        folder = top / path.lstrip("/")
+        # In a container the path may be one that is only there outside: the top is its own then.
+        yield from (one for one in (folder, *folder.parents) if one == top or top in one.parents)
+
+
+def _left_in(folder: Path) -> int | None:
+    """What a group's limit leaves; what it holds of files can be had back."""
+    try:
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        if (folder / "memory.max").exists():
+            names, cached = ("memory.max", "memory.current"), "inactive_file"
+        else:
+            names, cached = (
+                ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+                "total_inactive_file",
+            )
+        limit, used = (int((folder / name).read_text()) for name in names)
+    except (OSError, ValueError):  # there is no such file, or it says max: no limit
+        return None
+    return None if limit >= total_memory() else max(0, limit - used + int(stat.get(cached, 0)))
 
 
 _earlier_peak = 0

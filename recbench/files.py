@@ -1,11 +1,41 @@
-"""Files that are either whole or not there, and the folder that recbench keeps its own in."""
+"""Files that are whole or not there, that know if they were damaged, and recbench's own folder."""
 
 import contextlib
+import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 
 import platformdirs
+
+DIGEST = "digest"
+"""The last key of a sealed JSON object."""
+SEAL = re.compile(rb',\s*"digest": "([0-9a-f]{64})"\s*\}\s*\Z')
+
+
+def digest_of(content: bytes) -> str:
+    """The SHA-256 of some bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sealed(text: str) -> str:
+    """A JSON object as text, with the SHA-256 of what is before it as its last key."""
+    body, end = text.rstrip().removesuffix("}").rstrip(), "\n}" if "\n" in text else "}"
+    gap = ",\n " if "\n" in text else ", "
+    return f'{body}{gap}"{DIGEST}": "{digest_of(body.encode())}"{end}'
+
+
+def is_sealed(content: bytes) -> bool:
+    """Whether a JSON object is, byte for byte, as `sealed` left it."""
+    seal = SEAL.search(content, max(0, len(content) - 200))
+    return seal is not None and digest_of(content[: seal.start()]).encode() == seal[1]
 
 
 class atomic_path:  # noqa: N801 - used like a function

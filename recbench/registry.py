@@ -97,7 +97,7 @@ def load_plugin(path: Path) -> types.ModuleType:
         spec.loader.exec_module(module)
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise UsageError(f"--plugin {path}: {type(error).__name__}: {error}") from error
     return module

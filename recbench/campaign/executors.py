@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context, parent_process
@@ -113,6 +114,8 @@ def settle_in(worker: Worker, slot: int, progress: Note) -> None:
 
 def _start(parcel: Parcel, folder: Path) -> None:
     threading.Thread(target=_follow, args=[folder.parent], daemon=True).start()
+    with suppress(OSError):  # where memory ends, this process goes first, and the run can tell
+        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
     slot = Slot.take(folder)
     settle_in(parcel.open(), slot.number, slot)
 

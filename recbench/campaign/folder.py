@@ -9,15 +9,16 @@
     .checkpoints/         what fits under way go on from if they are killed
 
 A row is in the log only after its per-user file is whole on disk, so a killed run leaves
-finished trials and nothing else.
+finished trials and nothing else. Lines and the manifest carry their own digest, and a line those of
+the files that belong to it: what was damaged since is noticed when it is read.
 """
 
 import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from recbench.campaign.row import SCHEMA, Row, furthest
+from recbench.campaign.row import SCHEMA, SEALED, Row, furthest
 from recbench.campaign.table import table
 from recbench.errors import DataError
-from recbench.files import atomic_path, clear_leftovers
+from recbench.files import (
+    DIGEST,
+    atomic_path,
+    clear_leftovers,
+    digest_of,
+    digest_of_file,
+    is_sealed,
+    sealed,
+)
 
 LOG = "trials.jsonl"
 TABLE = "metrics.csv"
+MANIFEST = "manifest.json"
 
 
 def now() -> str:
@@ -49,7 +59,7 @@ class Campaign:
         self.folder = folder
         self.log = folder / LOG
         self._read, self._lines = 0, dict[tuple[str, str, int], Row]()
-        self._unread, self._cut = 0, False
+        self._damaged, self._cut = dict[tuple[str, str], str](), False
 
     def create(self) -> None:
         """Make the folder, or say why results could not be kept there."""
@@ -112,18 +122,48 @@ class Campaign:
             row = self._parse(line)
             if row is not None:
                 self._lines[row.trial, row.part, row.stopped] = row
+                self._damaged.pop((row.trial, row.part), None)
             elif line.strip():
-                self._unread += 1
+                self._leave_out(line)
         self._read, self._cut = self._read + whole, whole < len(added)
         return dict(self._lines)
 
     def problems(self) -> list[str]:
         """What of the log is no row, as sentences."""
         sentences = []
-        if self._unread:
-            sentences.append(f"{self._unread} damaged lines of {self.log} are left out")
+        if self._damaged:
+            named = [text for text in self._damaged.values() if text]
+            more = f": {', '.join(named)}; what ran them runs them again" if named else ""
+            sentences.append(f"{len(self._damaged)} damaged lines of {self.log} are left out{more}")
         if self._cut:
             sentences.append(f"the last line of {self.log} is cut short, or still being written")
+        return sentences + self._doubts()
+
+    def _leave_out(self, line: bytes) -> None:
+        """Forget what a damaged line was about, so that it is run again, and remember to say so."""
+        words = [re.search(rb'"%s": "([^"]*)"' % key, line) for key in (b"trial", b"part", b"text")]
+        trial, part, text = (word[1].decode("utf-8", "replace") if word else "" for word in words)
+        stopped = re.search(rb'"stopped": (\d{1,9})', line)
+        self._lines.pop((trial, part, int(stopped[1]) if stopped else 0), None)
+        name = f"{text} on {part} (trial {trial})" if trial and part and text else ""
+        key = (trial, part) if name else ("", digest_of(line))
+        self._damaged[key] = name
+
+    def _doubts(self) -> list[str]:
+        """What of the manifest and the table is not as it was written, as sentences."""
+        try:
+            manifest = self.manifest()
+        except DataError as error:
+            return [str(error)]
+        sentences = [str(doubt) for doubt in manifest.get("doubts", [])]
+        digests = manifest.get("tables")
+        with contextlib.suppress(OSError):
+            content = (self.folder / TABLE).read_bytes()
+            if isinstance(digests, list) and digests and digest_of(content) not in digests:
+                sentences.append(
+                    f"{self.folder / TABLE} is not as it was written; the next run makes it anew "
+                    "from the log"
+                )
         return sentences
 
     def _parse(self, line: bytes) -> Row | None:
@@ -134,6 +174,9 @@ class Campaign:
         if not isinstance(fields, dict):
             return None
         self._refuse_newer(fields, LOG)
+        if not _is_as_written(fields, line):
+            return None
+        fields.pop(DIGEST, None)
         try:
             return Row(**fields)
         except TypeError:
@@ -148,18 +191,23 @@ class Campaign:
                 f"reads {SCHEMA}); upgrade recbench to read it"
             )
 
-    def record(self, row: Row, per_user: pa.Table | None = None) -> None:
-        """Add one row, after the values behind it are safe on disk."""
+    def record(
+        self, row: Row, per_user: pa.Table | None = None, others: Sequence[Path] = ()
+    ) -> None:
+        """Add one row, after the values behind it, and other files of it, are safe on disk."""
         with self._writing():
+            written = list(others)
             if per_user is not None:
-                with atomic_path(self.per_user_path(row)) as temporary:
+                written.append(self.per_user_path(row))
+                with atomic_path(written[-1]) as temporary:
                     pq.write_table(per_user, temporary, compression="zstd")
+            row = replace(row, files={self._name(path): digest_of_file(path) for path in written})
             with self.lock(), self.log.open("rb+") as log:
                 if log.seek(0, os.SEEK_END):
                     log.seek(-1, os.SEEK_END)
                     if log.read(1) != b"\n":  # the last writer was killed in mid-line
                         log.write(b"\n")
-                log.write(json.dumps(asdict(row), sort_keys=True).encode() + b"\n")
+                log.write(sealed(json.dumps(asdict(row), sort_keys=True)).encode() + b"\n")
 
     @property
     def checkpoints(self) -> Path:
@@ -174,7 +222,8 @@ class Campaign:
         """The values of one row, a line per user."""
         path = self.per_user_path(row)
         try:
-            frame: pd.DataFrame = pq.read_table(path).to_pandas()
+            content = self.content(row, path)
+            frame: pd.DataFrame = pq.read_table(pa.BufferReader(content)).to_pandas()
         except FileNotFoundError as error:
             raise DataError(
                 f"the per-user values of {row.text} are gone ({path}); the command that ran it "
@@ -185,6 +234,19 @@ class Campaign:
                 f"the per-user values of {row.text} cannot be read from {path} ({error})"
             ) from error
         return frame
+
+    def content(self, row: Row, path: Path) -> bytes:
+        """The bytes of a file that belongs to a row, which must be those that were written."""
+        content = path.read_bytes()
+        if row.files.get(self._name(path), digest_of(content)) != digest_of(content):
+            raise DataError(
+                f"{path} of {row.text} is damaged: it is not as it was written; the command that "
+                "ran it makes it again with --force"
+            )
+        return content
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
 
     def mean_per_user(self, rows: Sequence[Row]) -> pd.DataFrame:
         """The values of several seeds of one model, averaged user by user."""
@@ -228,22 +290,32 @@ class Campaign:
 
     def add_run(self, run: Mapping[str, Any]) -> None:
         """Describe one invocation in the manifest, replacing what it said of itself before."""
-        path = self.folder / "manifest.json"
         with self._writing(), self.lock():
-            runs = [other for other in self.manifest()["runs"] if other["id"] != run["id"]]
-            text = json.dumps({"schema": SCHEMA, "runs": [*runs, run]}, indent=1)
-            with atomic_path(path) as temporary:
-                temporary.write_text(text + "\n", encoding="utf-8")
+            manifest = self.manifest()
+            runs = [other for other in manifest["runs"] if other["id"] != run["id"]]
+            self._write_manifest(manifest | {"runs": [*runs, run]})
+
+    def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest, sealed; to be called under the lock."""
+        text = json.dumps({**manifest, "schema": SCHEMA}, indent=1)
+        with atomic_path(self.folder / MANIFEST) as temporary:
+            temporary.write_text(sealed(text) + "\n", encoding="utf-8")
 
     def manifest(self) -> dict[str, Any]:
         """The manifest, empty if there is none yet."""
-        path = self.folder / "manifest.json"
+        path = self.folder / MANIFEST
         if not path.exists():
             return {"schema": SCHEMA, "runs": []}
         try:
-            manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            content = path.read_bytes()
+            manifest: dict[str, Any] = json.loads(content)
             self._refuse_newer(manifest, path.name)
             manifest["runs"] = list(manifest["runs"])
+            if not _is_as_written(manifest, content):
+                # Kept when it is written again: what was changed stays in it.
+                doubt = f"{path} was changed or damaged since it was written"
+                manifest["doubts"] = list(dict.fromkeys([*manifest.get("doubts", []), doubt]))
+            manifest.pop(DIGEST, None)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{path} is damaged ({error}); move it away to go on") from error
         return manifest
@@ -258,8 +330,22 @@ class Campaign:
     def write_table(self, select: str) -> None:
         """Write metrics.csv anew from the log."""
         metrics = self.folder / TABLE
-        with self._writing(), self.lock(), atomic_path(metrics) as temporary:
-            table(self.rows().values(), select).to_csv(temporary, index=False)
+        with self._writing(), self.lock():
+            text = table(self.rows().values(), select).to_csv(index=False)
+            if (self.folder / MANIFEST).exists():
+                # The one before, too: a kill may leave that in place.
+                manifest = self.manifest()
+                digests = [*manifest.get("tables", []), digest_of(text.encode())]
+                self._write_manifest(manifest | {"tables": list(dict.fromkeys(digests))[-2:]})
+            with atomic_path(metrics) as temporary:
+                temporary.write_bytes(text.encode())
+
+
+def _is_as_written(fields: Mapping[str, Any], content: bytes) -> bool:
+    """Whether a line or a manifest has its seal; those of versions before have none."""
+    schema = fields.get("schema", 0)
+    old = isinstance(schema, int) and schema < SEALED and DIGEST not in fields
+    return old or is_sealed(content)
 
 
 def default_folder(dataset: str, split: str) -> Path:
@@ -267,14 +353,22 @@ def default_folder(dataset: str, split: str) -> Path:
     return Path("results") / re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{dataset}-{split}")
 
 
-def open_results(folder: Path | None = None) -> Campaign:
-    """A results folder that holds some; by default the one under results/ written to last."""
+def open_results(
+    folder: Path | None = None, announce: Callable[[str], None] = lambda text: None
+) -> Campaign:
+    """A results folder that holds some; by default the one under results/ written to last.
+
+    What of it is damaged is announced.
+    """
     logs = sorted(Path("results").glob(f"*/{LOG}"), key=lambda path: path.stat().st_mtime)
     if folder is None and not logs:
         raise DataError(
             "there are no results under results/; say which FOLDER, or `recbench run` first"
         )
     campaign = Campaign.open(folder or logs[-1].parent)
-    if not campaign.rows():
+    rows = campaign.rows()
+    for problem in campaign.problems():
+        announce(problem)
+    if not rows:
         raise DataError(f"{campaign.folder} holds no finished trials yet")
     return campaign

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from recbench.brackets import taken_apart
@@ -30,7 +31,7 @@ from recbench.campaign.search.proposals import (
 from recbench.campaign.table import table
 from recbench.campaign.worker import Worker
 from recbench.data.open import Access, Source, default_split, open_source
-from recbench.environment import usable_cores
+from recbench.environment import left_by_limits, usable_cores
 from recbench.errors import UsageError, unknown
 from recbench.evaluate.metrics import MetricSpec, parse_metric
 from recbench.linalg.types import Note, quiet
@@ -244,6 +245,23 @@ class Request:
         """Where groups of trials are fitted."""
         if self.executor == "dask" and self.scheduler is not None:
             return Dask(Parcel.of(worker, self.plugins), self.scheduler)
-        if self.jobs > 1:
+        if self.jobs > 1 or (not self.debug and may_not_fit(worker.plan)):
             return Processes(Parcel.of(worker, self.plugins), self.jobs)
         return InProcess(worker)
+
+
+LIBRARIES = 100 << 20
+"""Bytes that compiled code, and the libraries it comes with, take once fits begin."""
+
+
+def may_not_fit(plan: Plan) -> bool:
+    """Whether a limit leaves less than what a matrix of all items, and a copy of it, would take.
+
+    Fits are then made in a process that may be killed, and told of; not of models that only this
+    process knows, those of a notebook.
+    """
+    left = left_by_limits()
+    if any(type(thing).__module__ == "__main__" for thing in (plan.rule, *plan.models)):
+        return False
+    dense = plan.dataset.n_items**2 * np.dtype(plan.dtype).itemsize
+    return left is not None and left < LIBRARIES + 2 * dense

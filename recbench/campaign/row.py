@@ -5,11 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SCHEMA = 3
+from recbench.registry import METRICS
+
+SCHEMA = 4
 """Version of the log and the manifest; a reader refuses newer ones. 2 added rounds, 3 fits that a
-search stopped."""
+search stopped, 4 digests."""
+SEALED = 4
+"""The first version whose lines and manifests carry their own digest."""
 STOPPED = "stopped at round"
 """What tables call the rounds after which a search stopped a fit."""
+COLUMNS = frozenset([
+    "#", "dataset", "split", "model", "parameters", "seed", "seeds", "part", "selected", "users",
+    "status", "reason", "trial", "trials", "fit s", "rank s", "peak GB", STOPPED,
+])  # fmt: skip
+"""What tables call their own columns."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,8 @@ class Row:
     peak_bytes: int = 0
     """The most memory the process held while its group was fitted and ranked; 0: not known."""
     run: str = ""
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The SHA-256 of the files that were written with the row, by their paths in its folder."""
     schema: int = SCHEMA
 
     @property
@@ -86,3 +97,18 @@ def metric_names(rows: Sequence[Row]) -> list[str]:
 def fact_names(rows: Sequence[Row]) -> list[str]:
     """Every fact that is known of some row, in the order first met."""
     return list(dict.fromkeys(name for row in rows for name in row.facts))
+
+
+def fact_columns(rows: Sequence[Row]) -> dict[str, str]:
+    """The column of each fact: its name, or one apart where that could be another column's."""
+    metrics = {*METRICS.names(), *metric_names(rows)}
+
+    def taken(name: str) -> bool:
+        return name in COLUMNS or name in metrics or name.partition("@")[0] in metrics
+
+    return {name: f"{name} (fact)" if taken(name) else name for name in fact_names(rows)}
+
+
+def facts_by_column(row: Row, columns: Mapping[str, str]) -> dict[str, float | None]:
+    """What a row has for each column of `fact_columns`."""
+    return {column: row.facts.get(name) for name, column in columns.items()}

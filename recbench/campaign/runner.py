@@ -74,6 +74,8 @@ class Runner:
                 if count:
                     self.announce(f"{count:,} {words}")
         self.campaign.create()
+        for problem in self.campaign.problems():
+            self.announce(problem)
         self._tell_versions()
         self._describe("running")
         ended = "interrupted"
@@ -294,9 +296,10 @@ class Runner:
 
     def _record(self, outcome: Outcome) -> None:
         row = replace(outcome.row, run=self.id)
-        if outcome.trace:
-            traces.write(traces.path_of(self.campaign.folder, row.trial), outcome.trace)
-        self.campaign.record(row, outcome.values)
+        traced = [traces.path_of(self.campaign.folder, row.trial)] if outcome.trace else []
+        for path in traced:
+            traces.write(path, outcome.trace)
+        self.campaign.record(row, outcome.values, traced)
         self.old.discard((row.trial, row.part, row.stopped))
 
     def _describe(self, status: str) -> None:

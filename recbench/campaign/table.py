@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from recbench.campaign.row import STOPPED, Row, fact_names, metric_names
+from recbench.campaign.row import STOPPED, Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.selection import selected
 
 
@@ -23,7 +23,7 @@ def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
         ),
     )
     chosen = selected(listed, select)
-    names, facts = metric_names(listed), fact_names(listed)
+    names, facts = metric_names(listed), fact_columns(listed)
     stopped = any(row.stopped_at for row in listed)
     lines = []
     for row in listed:
@@ -32,11 +32,11 @@ def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
             "seed": row.seed, "part": row.part, "selected": row.trial in chosen,
         }  # fmt: skip
         line |= {name: row.metrics.get(name) for name in names}
-        line |= {name: row.facts.get(name) for name in facts}
+        line |= facts_by_column(row, facts)
         line |= {STOPPED: row.stopped_at} if stopped else {}
         line |= {"users": row.users, "status": row.status, "reason": row.reason, "trial": row.trial}
         lines.append(line)
-    return frame_of(lines, [*facts, STOPPED] if stopped else facts)
+    return frame_of(lines, [*facts.values(), *([STOPPED] if stopped else [])])
 
 
 def frame_of(lines: Sequence[Mapping[str, Any]], facts: Iterable[str]) -> pd.DataFrame:

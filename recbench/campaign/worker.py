@@ -25,6 +25,7 @@ from recbench.errors import DataError, RecbenchError, Refused, UsageError
 from recbench.evaluate.evaluate import PerUser, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
+from recbench.linalg.locked import locked
 from recbench.linalg.topk import kernel_threads
 from recbench.models.base import Fit
 from recbench.models.checkpoint import Checkpoint
@@ -66,6 +67,7 @@ class Fitted:
 
     trial: Trial
     scorer: Scorer
+    facts: Mapping[str, float]
     seconds: float
     validating: float
 
@@ -86,6 +88,7 @@ class Worker:
     def __post_init__(self) -> None:
         """Compute in the precision of the plan."""
         self.context = replace(self.context, dtype=np.dtype(self.plan.dtype))
+        self._checksum: int | None = None  # of the split as it was made
 
     @cached_property
     def split(self) -> Split:
@@ -98,6 +101,9 @@ class Worker:
                 f"{'no `full`' if split.full is None else '`full`'}; a rule that refits must give "
                 "what it fits on before the test as `full`, any other full=None"
             )
+        before, self._checksum = self._checksum, split.checksum
+        if before not in (None, self._checksum):
+            raise DataError("a model changed the data in memory; run it again without that model")
         return split
 
     def work(self, job: Job) -> list[Outcome]:
@@ -118,13 +124,29 @@ class Worker:
             return refused
         with compute_threads(self.context.threads):
             try:
-                return refused + list(self._work(replace(job, trials=able)))
+                done = list(self._work(replace(job, trials=able)))
+                self._check_split()
             except DataError:
                 raise  # the data failed, not the model
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # to end the program is not for models
+                self._split_again()
                 if self.debug:
                     raise
-                return refused + [self._lost(trial, job.part, error) for trial in able]
+                done = [self._lost(trial, job.part, error) for trial in able]
+        return refused + done
+
+    def _check_split(self) -> None:
+        """Drop what models did that wrote into the matrices they share with others."""
+        if self.split.checksum != self._checksum:
+            raise RecbenchError(
+                "the train matrix, or one of the users to rank, was changed by the fit or the "
+                "scores; a model must leave them alone (`recbench check-plugin NAME`)"
+            )
+
+    def _split_again(self) -> None:
+        """Make the split anew if it was changed, so that no other model sees that."""
+        if self.split.checksum != self._checksum:
+            del self.split
 
     def _work(self, job: Job) -> Iterator[Outcome]:
         part, fitted = job.part, list[Fitted]()
@@ -151,7 +173,7 @@ class Worker:
         first = best((o.row for o in outcomes if o.row.rival == trial.rival), select)
         return first.trial == trial.id and (before is None or merit(first, select) < before)
 
-    def _lost(self, trial: Trial, part: str, error: Exception) -> Outcome:
+    def _lost(self, trial: Trial, part: str, error: BaseException) -> Outcome:
         status, reason = _verdict(error)
         row = self.plan.row(trial, part, status=status, reason=reason, stopped=trial.stop)
         return Outcome(row)
@@ -161,15 +183,20 @@ class Worker:
         judge, start = self._judge(job.part), time.perf_counter()
         context, models = self._context(job, judge), [trial.model for trial in job.trials]
         train, _ = self.split.stage(job.part)
-        fits: Sequence[Fit] = models[0].family.fit(models, train, context)
+        fits: Sequence[Fit] = models[0].family.fit(models, locked(train), context)
         validating = judge.seconds if judge else 0.0
         earlier = context.checkpoint.earlier if context.checkpoint else 0.0
         seconds = time.perf_counter() - start - validating + earlier
         for trial, fit in zip(job.trials, fits, strict=True):
-            if isinstance(fit, Scorer):
-                yield Fitted(trial, fit, seconds / len(models), validating / len(models))
-            else:
+            if not isinstance(fit, Scorer):
                 yield trial, fit
+                continue
+            try:
+                facts = fit.plain_facts()
+            except RecbenchError as error:
+                yield trial, error
+                continue
+            yield Fitted(trial, fit, facts, seconds / len(models), validating / len(models))
 
     def _context(self, job: Job, judge: "_Judge | None") -> Context:
         """The context in which a job is fitted."""
@@ -231,8 +258,8 @@ class Worker:
         for one, values in zip(fitted, measured, strict=True):
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(
-                one.trial, part, status="ok", metrics=means, facts=dict(one.scorer.facts),
-                users=len(held.users), rounds=one.scorer.rounds, fit_seconds=one.seconds,
+                one.trial, part, status="ok", metrics=means, facts=one.facts,
+                users=len(held.users), rounds=int(one.scorer.rounds), fit_seconds=one.seconds,
                 stopped=one.trial.stop if one.scorer.stopped else 0,
                 validation_seconds=one.validating, score_seconds=seconds, peak_bytes=recent_peak(),
             )  # fmt: skip
@@ -281,7 +308,7 @@ class _Judge:
         return self(scorer)[self.select]
 
 
-def _verdict(error: Exception) -> tuple[str, str]:
+def _verdict(error: BaseException) -> tuple[str, str]:
     """The status and the reason of a trial that raised."""
     if isinstance(error, Refused):
         return "skipped", str(error)

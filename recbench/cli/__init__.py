@@ -57,7 +57,7 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order a newcomer meets them."""
-        return list(COMMANDS)
+        return [*COMMANDS]  # `list` is a module here, once that command has been called
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import `recbench.cli.NAME` and return its `command`."""
@@ -70,7 +70,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -90,6 +90,11 @@ class Commands(click.Group):
             if ctx.params.get("debug"):
                 raise
             raise Sentence(error) from error
+        except SystemExit as end:  # no code of ours ends the program: a plugin's does
+            sentence = (
+                f"a plugin, or what it imports, ended the program (sys.exit({end.code!r:.60}))"
+            )
+            raise Sentence(RecbenchError(sentence)) from end
         except KeyboardInterrupt:
             click.echo("\ninterrupted", err=True)
             sys.exit(130)

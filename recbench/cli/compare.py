@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from recbench.cli.common import PATH, complete
+from recbench.cli.common import PATH, complete, say
 from recbench.cli.output import format_options, show_views
 
 
@@ -46,7 +46,7 @@ def command(
     from recbench.campaign.folder import open_results
     from recbench.report.compare import compare_sides, find, view
 
-    campaign = open_results(results)
+    campaign = open_results(results, say)
     select = campaign.select(dataset)
     first, second = (find(campaign, name, select, part, dataset) for name in (a, b))
     verdicts = compare_sides(campaign, first, second, seed, resamples)

@@ -47,7 +47,7 @@ def command(names: tuple[str, ...], dry_run: bool, force: bool, **options: Any) 
 
 
 def _fetch(name: str, force: bool, options: dict[str, Any]) -> None:
-    from recbench.data.open import Access, entry_of, open_dataset, prepared_path
+    from recbench.data.open import Access, entry_of, open_dataset, prepared_paths
 
     with byte_bars() as bars:
         fetching = {key: options[key] for key in ("source", "mirror", "insecure")}
@@ -57,7 +57,8 @@ def _fetch(name: str, force: bool, options: dict[str, Any]) -> None:
             announce=say,
         )
         if force:
-            prepared_path(entry_of(name), access.home).unlink(missing_ok=True)
+            for path in prepared_paths(entry_of(name), access.home):
+                path.unlink(missing_ok=True)
         dataset = open_dataset(name, access)
     click.echo(f"{name}: {dataset.shape_text}, fingerprint {dataset.fingerprint[:12]}")
 

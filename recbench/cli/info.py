@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from recbench.cli.common import complete, console, json_option, plugin_option, print_json, registry
-from recbench.errors import unknown
+from recbench.errors import UsageError, unknown
 
 KINDS = ("models", "losses", "metrics", "splits", "readers")
 MOST_LINES = 12
@@ -40,9 +40,15 @@ def _find(name: str) -> list[dict[str, Any]]:
     """Describe everything of that name: a metric and a model may share one."""
     from recbench.data.catalog import load_catalog
 
-    catalog, bare = load_catalog(), name.partition("[")[0]
-    sheets = [_dataset(catalog[name])] if name in catalog else []
+    bare = name.partition("[")[0]
     kinds = [kind for kind in KINDS if bare in registry(kind).names()]
+    try:
+        catalog = load_catalog()
+    except UsageError:  # what is known otherwise does not need the user's own catalogue
+        if not kinds:
+            raise
+        catalog = load_catalog(None)
+    sheets = [_dataset(catalog[name])] if name in catalog else []
     # A loss is also the model of its name, with sweeps: that tells it all.
     sheets += [_plugin(k, name) for k in kinds if not (k == "losses" and "models" in kinds)]
     for sheet in sheets:

@@ -36,7 +36,7 @@ def command(
 
     if pdf and figures is None:
         raise click.UsageError("--pdf needs --figures DIR")
-    campaign = open_results(folder)
+    campaign = open_results(folder, say)
     metric = parse_metric(select).text if select else ""
     path = output or campaign.folder / "report.html"
     try:

@@ -17,8 +17,11 @@ def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -
         return
     import yaml
 
+    from recbench.data.plain_yaml import compose, construct
+
     try:
-        given = yaml.safe_load(path.read_bytes())
+        node = compose(path)
+        given = None if node is None else construct(node)
     except OSError as error:
         raise UsageError(f"-c {path}: {error.strerror}") from error
     except yaml.YAMLError as error:

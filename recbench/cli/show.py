@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from recbench.cli.common import complete, words_of
+from recbench.cli.common import complete, say, words_of
 from recbench.cli.output import format_options, show_views
 from recbench.errors import DataError, unknown
 
@@ -62,7 +62,7 @@ def command(
     from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part, rows_on
     from recbench.report.trials import views
 
-    campaign = open_results(folder)
+    campaign = open_results(folder, say)
     chosen = parse_metric(select).text if select else ""
     if trials:
         rows = rows_on(campaign, dataset)

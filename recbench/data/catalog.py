@@ -6,6 +6,8 @@ of the file are the fields of the dataclasses below, so their comments are its r
 keys that start with an underscore hold YAML anchors and are no datasets.
 """
 
+import hashlib
+import json
 import re
 import types
 import typing
@@ -16,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from yaml.constructor import SafeConstructor
 
 import recbench
+from recbench.data.plain_yaml import compose, construct
 from recbench.data.readers.archive import LIMITS, Limits
 from recbench.errors import UsageError, unknown
 from recbench.registry import READERS
@@ -184,6 +186,25 @@ class Entry:
         """Bytes to fetch, as far as known."""
         return sum(file.size for file in self.files)
 
+    def origins(self, file: RemoteFile) -> tuple[str, ...]:
+        """Everything that is said of where a file comes from: its digest, addresses, path, steps.
+
+        Files with none of them in common are different files, whatever they are called.
+        """
+        digest = file.pinned[1:] if file.pinned else ()
+        path = (str(file.path.resolve()),) if file.path else ()
+        return digest + (path or file.urls or self.terms.steps)
+
+    @property
+    def origin(self) -> str:
+        """Names where the files come from: entries that are called the same may differ here."""
+        files = [
+            [file.name, *(file.pinned or self.origins(file))]
+            for layout in self.layouts
+            for file in layout
+        ]
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:12]
+
     @cached_property
     def recipe(self) -> "Recipe":
         """How rows become interactions."""
@@ -218,11 +239,13 @@ def read_catalog(path: Path, folder: Path) -> dict[str, Entry]:
     """Read one catalogue; relative paths in it start from `folder`."""
     spot = _Spot(path, folder)
     try:
-        node = yaml.compose(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        node = compose(path)
         if node is None:
             return {}
         _refuse_duplicates(node, spot)
-        document = SafeConstructor().construct_document(node)
+        document = construct(node)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not YAML that may be read here: {error}") from error
     given = _convert(Mapping[str, Any], document, spot)
@@ -270,6 +293,8 @@ def _refuse_duplicates(node: yaml.Node, spot: _Spot) -> None:
         return
     seen: set[object] = set()
     for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise spot.error(f"a key on line {key.start_mark.line + 1} is not a word")
         here = spot.at(str(key.value))
         if key.value in seen and key.value != "<<":
             raise here.error(f"given a second time on line {key.start_mark.line + 1}")

@@ -9,6 +9,7 @@ from typing import Any
 from recbench.data.catalog import EMBEDDED, Entry, load_catalog
 from recbench.data.clean import prepare
 from recbench.data.dataset import Dataset, load_embedded
+from recbench.data.fetch.cache import digest_file
 from recbench.data.fetch.raw import fetch
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
@@ -43,13 +44,14 @@ def open_dataset(name: str, access: Access) -> Dataset:
     entry = entry_of(name)
     if entry.reader == EMBEDDED:
         return load_embedded(name)
-    path = prepared_path(entry, access.home)
-    if path.exists():
-        dataset = Dataset.load(path)
-        changed = changes(entry, dataset, path)
-        if not changed:
-            return dataset
-        access.announce(f"{name}: {changed} since it was prepared; preparing it again")
+    for path in prepared_paths(entry, access.home):
+        if path.exists():
+            dataset = Dataset.load(path)
+            changed = changes(entry, dataset)
+            if not changed:
+                return dataset
+            if path == prepared_path(entry, access.home):
+                access.announce(f"{name}: {changed} since it was prepared; preparing it again")
     return prepare_entry(entry, access)
 
 
@@ -67,22 +69,32 @@ def described(entry: Entry) -> dict[str, str]:
     """What the catalogue says of an entry that decides, or vouches for, its interactions."""
     return {
         "reader": f"{entry.reader} {json.dumps(dict(entry.options), sort_keys=True, default=str)}",
+        "reader's revision": str(revision_of(entry.reader)),
         "recipe": entry.recipe.text,
         "files": ", ".join(f"{file.name} {file.pinned}" for file in entry.files),
         "expected counts": str(entry.expected),
     }
 
 
-def changes(entry: Entry, dataset: Dataset, path: Path) -> str:
+def own_files(entry: Entry) -> dict[str, str]:
+    """The SHA-256 of the user's own files among those of an entry: nothing else vouches for them.
+
+    A file that is gone cannot contradict what was prepared from it.
+    """
+    return {
+        file.name: digest_file(file.path, ["sha256"])["sha256"]
+        for file in entry.files
+        if file.path is not None and file.path.exists()
+    }
+
+
+def changes(entry: Entry, dataset: Dataset) -> str:
     """What is no longer as it was when a dataset was prepared; empty if nothing is."""
     provenance = dataset.provenance
     before = {"recipe": provenance.get("recipe")} | provenance.get("described", {})
-    now = described(entry)
+    now = described(entry) | own_files(entry)
+    before |= provenance.get("content", {})
     differences = [key for key in now if before.get(key, now[key]) != now[key]]
-    prepared = path.stat().st_mtime
-    # A file of the user's own has no digest: it is taken for another once it is younger.
-    own = [file.path for file in entry.files if file.path is not None and file.path.exists()]
-    differences += [file.name for file in own if file.stat().st_mtime > prepared]
     return f"its {' and '.join(differences)} changed" if differences else ""
 
 
@@ -101,16 +113,35 @@ def entry_of(name: str) -> Entry:
     return catalog[name]
 
 
+def revision_of(reader: str) -> int:
+    """A reader's `revision`, which is raised when it reads other rows than before; at first 1."""
+    return getattr(READERS.get(reader), "revision", 1)
+
+
 def prepared_path(entry: Entry, home: Path) -> Path:
-    """Where the prepared Parquet of an entry is kept; a new revision is a new file."""
-    return home / "prepared" / f"{entry.name}-{entry.revision}.parquet"
+    """Where the prepared Parquet of an entry is kept; a new revision is a new file.
+
+    The name of an entry is no one's alone. Its folder is named after where the raw files come from,
+    so that another project's dataset of that name is another file.
+    """
+    return home / "prepared" / entry.origin / f"{entry.name}-{entry.revision}.parquet"
+
+
+def prepared_paths(entry: Entry, home: Path) -> list[Path]:
+    """Where the prepared Parquet of an entry may be.
+
+    Versions before kept it under its name alone. Only pinned digests tell whether that is it.
+    """
+    former = home / "prepared" / f"{entry.name}-{entry.revision}.parquet"
+    pinned = all(file.pinned and file.path is None for file in entry.files)
+    return [prepared_path(entry, home)] + ([former] if pinned else [])
 
 
 def state_of(entry: Entry, home: Path) -> str:
     """'embedded', 'ready', or how a dataset can be had."""
     if entry.reader == EMBEDDED:
         return "embedded"
-    if prepared_path(entry, home).exists():
+    if any(path.exists() for path in prepared_paths(entry, home)):
         return "ready"
     return "by hand" if entry.terms.accept else "to fetch"
 
@@ -118,6 +149,7 @@ def state_of(entry: Entry, home: Path) -> str:
 def prepare_entry(entry: Entry, access: Access) -> Dataset:
     """Fetch, read, prepare, check and keep a dataset of the catalogue."""
     paths = raw_files(entry, access)
+    content = own_files(entry)  # before they are read: what changes meanwhile counts as changed
     dataset = prepare(
         read_entry(entry, paths),
         entry.recipe,
@@ -128,6 +160,7 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
             "files": [path.name for path in paths],
             "revision": entry.revision,
             "described": described(entry),
+            "content": content,
         },
     )
     dataset = check_counts(entry, dataset, access)

@@ -9,11 +9,12 @@ NaN and infinity keep their meaning.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from recbench.linalg.compiled import compiled as kept
 
 F = TypeVar("F", bound=Callable[..., Any])
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
@@ -23,18 +24,8 @@ LANES = 16
 
 
 def compiled(function: F) -> F:
-    """Compile a function that lets other threads run, and keep the machine code on disk."""
-
-    def compile_(cache: bool) -> F:
-        flags = {"contract", "reassoc"}
-        return cast(
-            "F", njit(cache=cache, nogil=True, error_model="numpy", fastmath=flags)(function)
-        )
-
-    try:
-        return compile_(cache=True)
-    except RuntimeError:  # no folder to keep it in can be written: compile in every process
-        return compile_(cache=False)
+    """Compile a function whose sums may be taken in any order."""
+    return kept(function, error_model="numpy", fastmath={"contract", "reassoc"})
 
 
 @compiled

@@ -69,7 +69,8 @@ def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:
 def _by_column_and_row(matrix: sparse.csr_array) -> Entries:
     """What `add_rows` asks for: starts, rows and places by column, starts and columns by row."""
     size: type[np.signedinteger] = np.int32 if matrix.nnz < 2**31 else np.int64
-    starts, columns = (x.astype(size, copy=False) for x in (matrix.indptr, matrix.indices))
+    # Of a matrix that may not be written to, copies: other types would be compiled once more.
+    starts, columns = (np.require(x, size, "W") for x in (matrix.indptr, matrix.indices))
     places = np.arange(len(columns), dtype=size)
     turned = sparse.csr_array((places, columns, starts), matrix.shape).tocsc()
     unsigned = columns.view(f"u{columns.itemsize}")

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from recbench.linalg.compiled import compiled
 
 Integers = npt.NDArray[np.integer[Any]]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def add_rows(
     first: int,
     column_starts: Integers,

@@ -19,12 +19,12 @@ from filelock import FileLock
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
 from recbench.linalg.sweep import BlockRowSweep
-from recbench.linalg.tilefolder import TileFolder, TilesError
+from recbench.linalg.tilefolder import SEALED, TileFolder, TilesError
 from recbench.linalg.types import Matrix, Progress, silent
 
 Key = tuple[int, int]
 
-FORMAT = 1
+FORMAT = 2
 SIDE = 1024
 """BLAS is at full speed from here on; larger tiles store more of the diagonal ones twice.
 
@@ -269,17 +269,17 @@ class Tiles:
             tiles = cls(header["n"], header["dtype"], header["side"], folder)
         except (KeyError, TypeError, ValueError) as error:
             raise files.damaged(f"its header: {error!r}") from error
-        tiles._map(files)
+        tiles._map(files, unsealed=header["format"] < SEALED)
         return tiles
 
-    def _map(self, files: TileFolder) -> None:
+    def _map(self, files: TileFolder, *, unsealed: bool) -> None:
         self._steps = files.steps()
         if sorted(self._steps) != self.keys:
             raise files.damaged(f"{len(self._steps)} tiles where {len(self.keys)} belong")
         if max(self._steps.values()) - min(self._steps.values()) > 2:  # one sweep apart at most
             raise files.damaged("tiles of different ages")
         for key, step in self._steps.items():
-            tile = files.read(key, step)
+            tile = files.read(key, step, unsealed=unsealed)
             if tile.shape != self.shape(key) or tile.dtype != self.dtype:
                 raise files.damaged(f"tile {key} is {tile.dtype} {tile.shape}")
             self._tiles[key] = tile
@@ -291,9 +291,9 @@ class Tiles:
             files.clear()
             for key, tile in self._tiles.items():
                 files.write(key, self._steps[key], tile)
-        for tile in self._tiles.values():
-            if isinstance(tile, np.memmap):
-                tile.flush()
+        else:
+            for key, tile in self._tiles.items():
+                files.seal(key, self._steps[key], tile)
         described = {"n": self.n, "dtype": self.dtype.name, "side": self.side}
         files.publish({"format": FORMAT, "identity": identity, **described})
 

@@ -9,28 +9,19 @@ Every row is worked on by one thread and summed in the order of its columns, so 
 depend on how many threads there are. Loops of fixed length SEGMENT become vector instructions.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-F = TypeVar("F", bound=Callable[..., Any])
+from recbench.linalg.compiled import compiled
+
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Columns = npt.NDArray[np.int32]
 
 SEGMENT = 128
 STRETCH = 8 * SEGMENT
 """How many columns of a dense row are searched at a time: few enough for any L1 cache."""
-
-
-def compiled(function: F) -> F:
-    """Compile a function that lets other threads run, and keep the machine code on disk."""
-    try:
-        return cast("F", njit(nogil=True, cache=True)(function))
-    except RuntimeError:  # no folder to keep it in can be written: compile in every process
-        return cast("F", njit(nogil=True)(function))
 
 
 class Lists(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from recbench.errors import RecbenchError
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
@@ -34,7 +35,7 @@ def check_model(model: Model) -> Iterator[CheckResult]:
     for name, check in CHECKS.items():
         try:
             check(model)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
             known = isinstance(error, AssertionError)
             yield CheckResult(name, str(error) if known else f"{type(error).__name__}: {error}")
         else:
@@ -123,6 +124,15 @@ def _unknown_item(model: Model) -> None:
     train = sparse.csr_array(sparse.hstack([train, sparse.csr_array((train.shape[0], 1))]))
     train = train.astype(np.float32)
     assert np.isfinite(scores(fit(model, train), train)).all(), "some scores are not finite"
+
+
+@_rule
+def _facts(model: Model) -> None:
+    """What the fit found out are numbers, by short names."""
+    try:
+        fit(model, example()).plain_facts()
+    except RecbenchError as error:
+        raise AssertionError(str(error)) from None
 
 
 @_rule

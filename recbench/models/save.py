@@ -9,8 +9,8 @@
     model.save(Path("ease-debian"))
     load(Path("ease-debian")).recommend(["bash"])
 
-Files are .npy without pickled objects, tiles, JSON and an Arrow stream of ids: loading a model runs
-no code that came with it.
+Files are .npy without pickled objects, tiles, JSON and a Parquet file of ids: loading a model runs
+no code that came with it. Their digests are in model.json, and are compared when it is loaded.
 """
 
 import json
@@ -28,6 +28,8 @@ from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.errors import DataError, RecbenchError, unknown
+from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
+from recbench.linalg.locked import locked
 from recbench.linalg.tiles import Tiles
 from recbench.linalg.topk import DensePanels
 from recbench.linalg.types import Floats
@@ -36,7 +38,9 @@ from recbench.models.popularity import Constant
 from recbench.models.scorers import Base, ItemItem, Query, Scorer
 from recbench.registry import MODELS, build
 
-FORMAT = 1
+FORMAT = 2
+"""2 added digests."""
+HEADER = "model.json"
 Id = int | str
 
 
@@ -80,7 +84,7 @@ class Recommender:
 
     def save(self, folder: Path) -> None:
         """Write the model to a new folder, or over one that holds a model."""
-        if folder.exists() and not (folder / "model.json").exists() and any(folder.iterdir()):
+        if folder.exists() and not (folder / HEADER).exists() and any(folder.iterdir()):
             raise DataError(f"{folder} holds something else; give another folder")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -92,23 +96,33 @@ class Recommender:
         if self.scorer.scale is not None:
             np.save(folder / "scale.npy", self.scorer.scale, allow_pickle=False)
         pq.write_table(pa.table({"item": self.items}), folder / "items.parquet")
+        header["files"] = {
+            path.name: digest_of_file(path) for path in sorted(folder.iterdir()) if path.is_file()
+        }
         # Written last: a folder without it is not a model.
-        (folder / "model.json").write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+        text = sealed(json.dumps(header, indent=1))
+        (folder / HEADER).write_text(text + "\n", encoding="utf-8")
 
 
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
     """Fit a model, as typed after --model, on everything there is in a dataset."""
     instance = build(model, MODELS)
-    scorer = instance.fit(data.matrix, context or Context())
+    scorer = instance.fit(locked(data.matrix), context or Context())
     return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint)
 
 
 def load(folder: Path) -> Recommender:
-    """Read a folder written by `Recommender.save`; large arrays are mapped, not read."""
+    """Read a folder written by `Recommender.save`; large arrays are verified and mapped."""
     try:
-        header = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        content = (folder / HEADER).read_bytes()
+        header = json.loads(content)
         if header["format"] > FORMAT:
             raise DataError(f"{folder} was written by a newer recbench; upgrade to read it")
+        if (header["format"] > 1 or DIGEST in header) and not is_sealed(content):
+            raise DataError(f"{folder / HEADER} is damaged: it is not as it was written")
+        for name, digest in header.get("files", {}).items():
+            if digest_of_file(folder / name) != digest:
+                raise DataError(f"{folder / name} is damaged: it is not as it was written")
         items = pq.read_table(folder / "items.parquet")["item"].combine_chunks()
         scale = _array(folder / "scale.npy") if header["scaled"] else None
         scorer = Scorer(_LOADERS[header["base"]](folder), scale)

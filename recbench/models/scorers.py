@@ -9,6 +9,7 @@ one pass (`shared`, `tops`).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -143,6 +144,10 @@ class Factors(Base):
         return self.users[rows]
 
 
+LONGEST = 60
+"""Characters of the name of a fact."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scorer:
     """A fitted model: base scores, times `scale` per item where there is one."""
@@ -157,6 +162,23 @@ class Scorer:
     """After how many rounds it was handed out, where it was made in rounds."""
     stopped: bool = field(default=False, kw_only=True)
     """Whether `Context.stop` kept its fit from going on."""
+
+    def plain_facts(self) -> dict[str, int | float]:
+        """The facts as results keep them: Python's numbers by short names, or an error."""
+        plain = dict[str, int | float]()
+        given: Mapping[str, Any] = self.facts
+        for name, value in given.items():
+            numpy = isinstance(value, np.generic | np.ndarray) and np.size(value) == 1
+            number = value.item() if numpy else value
+            named = isinstance(name, str) and name.isprintable() and 0 < len(name) <= LONGEST
+            if not named:
+                raise RecbenchError(f"a fact of the fit is called {name!r:.60}, not a short text")
+            if not isinstance(number, int | float):
+                raise RecbenchError(
+                    f"the fact '{name}' of the fit is {type(value).__name__}, not a number"
+                )
+            plain[name] = number
+        return plain
 
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from recbench.campaign.folder import Campaign
-from recbench.campaign.row import Row, fact_names, metric_names
+from recbench.campaign.row import Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.table import frame_of
 from recbench.errors import DataError, unknown
 from recbench.report.standings import LETTERS, Standing, more_is_better, standings, superiority
@@ -107,7 +107,7 @@ def leaderboard_view(
     users = max(row.users for one in shown for row in one.rows)
     title = f"{first.dataset}, {first.split}: {PARTS[wanted.part]}, {users:,} users"
     view = View(title, frame, ranked=ranked, unseen=HIDDEN, mark="")
-    view.spare = [*SPARE, *fact_names([row for one in shown for row in one.rows])]
+    view.spare = [*SPARE, *fact_columns([row for one in shown for row in one.rows]).values()]
     view.part = PARTS[wanted.part]
     view.notes = [*_legend(shown), *_explained(frame, wanted), *trouble, *_missing(rows, standing)]
     view.notes += stopped_notes(rows)
@@ -131,17 +131,18 @@ def _frame(
     shown: Sequence[Standing], metrics: Sequence[str], better: dict[str, list[str]]
 ) -> pd.DataFrame:
     """Numbers in full; columns that nobody has a value for are left out."""
-    facts = fact_names([row for one in shown for row in one.rows])
+    facts = fact_columns([row for one in shown for row in one.rows])
     lines = []
     for i, one in enumerate(shown):
         line: dict[str, Any] = {"#": LETTERS[i] if i < len(LETTERS) else "", "model": one.model}
         for name in metrics:
             line |= {name: one.mean(name), name + SPREAD: one.spread(name)}
             line |= {name + BETTER: better[name][i]} if name in better else {}
-        line |= {name: _whole(_mean([row.facts.get(name) for row in one.rows])) for name in facts}
+        found = [facts_by_column(row, facts) for row in one.rows]
+        line |= {name: _whole(_mean([each[name] for each in found])) for name in facts.values()}
         line |= _costs(one) | _about(one)
         lines.append(line)
-    return frame_of(lines, facts).dropna(axis="columns", how="all")
+    return frame_of(lines, facts.values()).dropna(axis="columns", how="all")
 
 
 def _costs(one: Standing) -> dict[str, float | None]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from recbench.campaign.row import STOPPED, Row, fact_names, metric_names
+from recbench.campaign.row import STOPPED, Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.selection import ranked, selected
 from recbench.campaign.table import frame_of
 from recbench.errors import counted
@@ -86,7 +86,7 @@ def _test_view(rows: Sequence[Row], chosen: Collection[str], *, validated: bool)
 
 
 def _spare(rows: Sequence[Row]) -> list[str]:
-    return ["rank s", *reversed(fact_names(rows)), "fit s"]
+    return ["rank s", *reversed(fact_columns(rows).values()), "fit s"]
 
 
 def _users(rows: Sequence[Row]) -> str:
@@ -95,7 +95,7 @@ def _users(rows: Sequence[Row]) -> str:
 
 def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
     """Model, the parameters that vary (or every one), metrics, facts and seconds."""
-    varying, facts = _varying(rows), fact_names(rows)
+    varying, facts = _varying(rows), fact_columns(rows)
     stopped = any(row.stopped_at for row in rows)
     seeds = len({row.seed for row in rows}) > 1
     lines = []
@@ -108,10 +108,10 @@ def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
         line |= {"seed": row.seed} if seeds else {}
         line |= {name: row.metrics.get(name) for name in metric_names(rows)}
         line |= {STOPPED: row.stopped_at} if stopped else {}
-        line |= {name: row.facts.get(name) for name in facts}
+        line |= facts_by_column(row, facts)
         line |= {"fit s": row.fit_seconds, "rank s": row.score_seconds}
         lines.append(line)
-    return frame_of(lines, [*facts, STOPPED] if stopped else facts)
+    return frame_of(lines, [*facts.values(), *([STOPPED] if stopped else [])])
 
 
 def _varying(rows: Sequence[Row]) -> set[str]:

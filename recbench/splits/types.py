@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from scipy import sparse
 
+from recbench.linalg.locked import checksum, parts
 from recbench.linalg.types import Indices
 
 
@@ -58,6 +59,16 @@ class Split:
     """The user of the dataset that each row of `train` and `full` stands for; None: row u is u."""
     notes: Mapping[str, int] = field(default_factory=dict)
     """What the rule left out, in words, and how many of it."""
+
+    @property
+    def checksum(self) -> int:
+        """Another number if anything in here was written to."""
+        arrays = [*parts(self.train), *(() if self.full is None else parts(self.full))]
+        for part in (self.valid, self.test):
+            arrays += [part.users, part.train_rows]
+            for matrix in (part.history, part.target, part.seen):
+                arrays += parts(matrix)
+        return checksum(arrays)
 
     def stage(self, part: str) -> tuple[sparse.csr_array, Part]:
         """Return what to fit on and what to score on for 'valid' or 'test'."""

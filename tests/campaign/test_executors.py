@@ -1,5 +1,6 @@
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -104,7 +105,8 @@ class Endless(Model):
 
 
 @pytest.mark.slow
-def test_processes_end_when_the_run_is_killed(folder: Path):
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_processes_end_when_the_run_is_killed(folder: Path, sent: signal.Signals):
     (folder / "endless.py").write_text(ENDLESS)
     (folder / "temporary").mkdir()
     words = "run --data toy.csv --user u --item i -q --plugin endless.py -m endless -j 2"
@@ -114,7 +116,7 @@ def test_processes_end_when_the_run_is_killed(folder: Path):
     )
     wait_for(lambda: (folder / "process").exists())
     process = int((folder / "process").read_text())
-    run.kill()
+    run.send_signal(sent)
     run.wait()
     wait_for(lambda: not list((folder / "temporary").glob("recbench-slots-*")))
     wait_for(lambda: not is_alive(process))

@@ -121,7 +121,7 @@ split: weak
 
 def results(folder: Path) -> tuple[list[dict], bytes]:
     """The rows of a campaign without what differs from run to run, and the table."""
-    changing = ("run", "fit_seconds", "score_seconds", "peak_bytes")
+    changing = ("run", "fit_seconds", "score_seconds", "peak_bytes", "digest")
     lines = (folder / "trials.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     kept = [{key: row[key] for key in row if key not in changing} for row in rows]

@@ -1,8 +1,11 @@
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -350,6 +353,46 @@ def test_damage_is_an_error_that_says_what_to_do(tmp_path, damage, quick_disk):
         Tiles.open(tmp_path)
 
 
+def test_a_bit_that_turned_is_noticed(tmp_path, quick_disk):
+    expected, dice = whole(inverse(20, fill, side=8, folder=tmp_path)), random.Random(0)
+    files = sorted(path for path in tmp_path.iterdir() if path.suffix in (".npy", ".json"))
+    for path in files:
+        content = path.read_bytes()
+        for _ in range(15):
+            changed = bytearray(content)
+            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+            path.write_bytes(changed)
+            try:
+                found = whole(Tiles.open(tmp_path))
+            except TilesError:
+                continue
+            assert np.array_equal(found, expected), f"{path} was changed, and so is the matrix"
+        path.write_bytes(content)
+
+
+def without_checksums(folder):
+    """Make a folder look as the version before wrote it."""
+    for file in folder.glob("tile-*"):
+        file.write_bytes(file.read_bytes()[: -len(tilefolder.TRAILER % 0)])
+    header = json.loads((folder / tilefolder.HEADER).read_text())
+    del header["digest"]
+    (folder / tilefolder.HEADER).write_text(json.dumps(header | {"format": 1}))
+
+
+@pytest.mark.parametrize("moment", [5, 1000])
+def test_tiles_of_the_version_before_go_on_and_are_opened(tmp_path, quick_disk, moment):
+    def stop(done, total):
+        if done == moment:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        inverse(20, fill, side=8, folder=tmp_path, progress=stop)
+    without_checksums(tmp_path)
+    expected = whole(inverse(20, fill, side=8))
+    assert np.array_equal(whole(inverse(20, pytest.fail, side=8, folder=tmp_path)), expected)
+    assert np.array_equal(whole(Tiles.open(tmp_path)), expected)
+
+
 def test_a_newer_format_is_refused(tmp_path, quick_disk):
     tiles_of(positive(3)).save(tmp_path)
     edit(tmp_path, format=99)
@@ -436,6 +479,38 @@ def test_an_interrupted_inverse_is_not_opened_as_a_matrix(tmp_path, quick_disk):
         inverse(20, fill, side=8, folder=tmp_path, progress=stop)
     with pytest.raises(TilesError, match="interrupted; run again"):
         Tiles.open(tmp_path)
+
+
+FILLING = """
+import sys
+from pathlib import Path
+from recbench.linalg.tiles import TilesError, inverse
+
+def fill(tiles):
+    for key in tiles.keys:
+        tiles.block(*key)[...] = 1.0
+
+try:
+    inverse(2000, fill, side=500, folder=Path(sys.argv[1]))
+except TilesError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_a_sentence_before_the_tiles_are_filled(tmp_path):
+    """Pages that are mapped and have no block are signal 7 when they are written to."""
+    made = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(tmp_path)]
+    if shutil.which("mount") is None or subprocess.run(made, capture_output=True).returncode:
+        pytest.skip("a file system may not be mounted here")
+    try:
+        command = [sys.executable, "-c", FILLING, str(tmp_path / "tiles")]
+        done = subprocess.run(command, capture_output=True, text=True)
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+    assert done.returncode == 0, done
+    assert "No space left on device" in done.stdout
+    assert "make room and run again" in done.stdout
 
 
 KILLED = """

@@ -1,8 +1,11 @@
+import json
+import random
+
 import numpy as np
 import pytest
 
 import toys
-from recbench.errors import DataError, UsageError
+from recbench.errors import DataError, RecbenchError, UsageError
 from recbench.models.context import Context
 from recbench.models.save import Recommender, fit, load
 from recbench.models.scorers import ItemItem, Scorer
@@ -52,3 +55,32 @@ def test_mistakes_are_sentences(tmp_path):
     (tmp_path / "model" / "scores.npy").write_bytes(b"junk")
     with pytest.raises(DataError, match="damaged"):
         load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["ease[l2=5]", "popularity"])
+def test_a_bit_that_turned_is_noticed(tmp_path, name):
+    made, folder = fit(name, toys.two_tastes()), tmp_path / "model"
+    made.save(folder)
+    expected, dice = load(folder).recommend([3], 30), random.Random(name)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in files:
+        content = path.read_bytes()
+        for _ in range(10):
+            changed = bytearray(content)
+            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+            path.write_bytes(changed)
+            try:
+                found = load(folder).recommend([3], 30)
+            except RecbenchError:
+                continue
+            assert found == expected, f"{path} was changed, and so is what it says"
+        path.write_bytes(content)
+
+
+def test_a_model_of_the_version_before_is_loaded(tmp_path):
+    made, folder = fit("popularity", toys.two_tastes()), tmp_path / "model"
+    made.save(folder)
+    header = json.loads((folder / "model.json").read_text())
+    del header["digest"], header["files"]
+    (folder / "model.json").write_text(json.dumps(header | {"format": 1}))
+    assert load(folder).recommend([3], 5) == made.recommend([3], 5)

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,8 @@ from recbench.errors import DataError
 LOG = logging.getLogger("recbench.fetch")
 LABELS = {"sha256": "SHA-256", "md5": "MD5", "git_blob": "git blob id"}
 BLOCK = 1 << 20
+PAGES = (b"<!doctype html", b"<html", b"<head", b"<!--")
+"""How web pages begin."""
 
 
 def hashes(kinds: Iterable[str], size: int) -> dict[str, Any]:
@@ -54,6 +56,15 @@ def digest_file(path: Path, kinds: Iterable[str]) -> dict[str, str]:
     return {kind: one.hexdigest() for kind, one in running.items()}
 
 
+def is_page(file: RemoteFile, path: Path) -> bool:
+    """Whether a file is a web page, such as a form to log in, where nothing else can tell."""
+    if file.pinned or file.name.lower().endswith((".html", ".htm")):
+        return False
+    with path.open("rb") as stream:
+        head = stream.read(1024)
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(PAGES)
+
+
 @dataclass(frozen=True)
 class Record:
     """What is known of a file that was fetched."""
@@ -64,11 +75,8 @@ class Record:
     fetched: str
     """When, in UTC."""
     mtime_ns: int
-    """While size and time of change stay the same, the digests need not be computed again."""
-
-    def describes(self, status: os.stat_result) -> bool:
-        """Whether a file looks untouched since this record was written."""
-        return (self.bytes, self.mtime_ns) == (status.st_size, status.st_mtime_ns)
+    origins: Sequence[str] = ()
+    """Where the catalogue said that the file comes from; versions before did not note it."""
 
 
 def mismatch(
@@ -95,9 +103,10 @@ def mismatch(
 class Place:
     """Where one raw file is kept, with its neighbours."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, origins: Sequence[str] = ()) -> None:
         self.folder = folder
         self.name = name
+        self.origins = origins
         self.target = folder / name
         self.record_path = folder / f"{name}.json"
         self.partial = folder / f".{name}.part"
@@ -120,6 +129,15 @@ class Place:
         finally:
             lock.release()
 
+    @property
+    def foreign(self) -> bool:
+        """Whether the file is that of another catalogue, which uses the same names."""
+        record = self.record()
+        if record is None or not self.origins:
+            return False
+        told = record.origins or ([record.source] if "://" in record.source else [])
+        return bool(told) and not {*told, *record.digests.values()} & set(self.origins)
+
     def record(self) -> Record | None:
         """The record of the file, if one can be read."""
         fields = read_json(self.record_path)
@@ -129,21 +147,25 @@ class Place:
             return None
 
     def holds(self, file: RemoteFile) -> bool:
-        """Whether the file is here and right; hashes it unless its record vouches for it."""
+        """Whether the file is here and right: it is hashed, for its size and time prove nothing."""
         try:
-            status = self.target.stat()
+            size = self.target.stat().st_size
         except FileNotFoundError:
             return False
         record = self.record()
-        untouched = record is not None and record.describes(status)
-        digests = record.digests if record and untouched else {}
+        if self.foreign:
+            return False
+        digests: Mapping[str, str] = digest_file(self.target, ["sha256"])
+        known = record is not None and record.digests.get("sha256") == digests["sha256"]
+        if record and known:
+            digests = record.digests  # of the same content, so the slower ones hold as well
         if not kinds_for(file) <= digests.keys():
-            digests, untouched = digest_file(self.target, kinds_for(file)), False
-        wrong = mismatch(file, status.st_size, digests, record)
+            digests, known = digest_file(self.target, kinds_for(file)), False
+        wrong = mismatch(file, size, digests, record)
         if wrong:
             LOG.warning("%s is not usable: %s", self.target, wrong)
             return False
-        if not untouched:
+        if not known:
             with contextlib.suppress(OSError):  # a read-only folder only costs hashing again
                 self.write_record(self.target, file, digests, "found in place")
         return True
@@ -162,8 +184,13 @@ class Place:
             )  # fmt: skip
         self.write_json(
             self.record_path,
-            asdict(Record(status.st_size, dict(digests), source, now, status.st_mtime_ns)),
-        )
+            asdict(
+                Record(
+                    status.st_size, dict(digests), source, now, status.st_mtime_ns,
+                    list(self.origins),
+                )
+            ),
+        )  # fmt: skip
 
     def write_json(self, path: Path, value: Mapping[str, Any]) -> None:
         """Write a small JSON object, whole or not at all, leaving nothing beside it when killed."""

@@ -7,24 +7,40 @@ beginning the next one goes on from. This module and no other opens sockets.
 import random
 import re
 import shutil
+import socket
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import requests
+import requests.adapters
 import urllib3
+import urllib3.connection
 
 from recbench import __version__
 from recbench.data.catalog import RemoteFile
-from recbench.data.fetch.cache import PartialFile, Place, Version, kinds_for, mismatch, no_room
+from recbench.data.fetch.cache import (
+    PartialFile,
+    Place,
+    Version,
+    is_page,
+    kinds_for,
+    mismatch,
+    no_room,
+)
 from recbench.linalg.types import Note
 
-"""Called with a file's name, the bytes that are here and their total; 0 if that is unknown."""
-
+SHARE = 0.5
+"""The share of the free disk that a file of unknown length may take."""
+PATIENCE = 2.0
+"""How much longer than one read the head of an answer may take."""
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """Answers that may be different in a moment."""
 
@@ -74,7 +90,16 @@ class Unreachable(Exception):
 
 
 class Session(requests.Session):
-    """Follows redirects to http and https only, and never from https down to plain http."""
+    """Knows redirects to http and https only, and never from https down to plain http."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, Adapter())
+
+    def resolve_redirects(self, *_: Any, **__: Any) -> Any:
+        """None: requests would read all that comes with a redirect, to its end if it has one."""
+        return iter(())
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         """Look at where a redirect leads before it is followed."""
@@ -85,6 +110,75 @@ class Session(requests.Session):
                 resp.close()
                 raise Unusable(f"it redirects from {before} to {after}, which is not allowed")
         return target
+
+
+class Adapter(requests.adapters.HTTPAdapter):
+    """Makes connections that do not wait for ever for the head of an answer."""
+
+    def init_poolmanager(self, *args: Any, **named: Any) -> None:
+        """For addresses that are asked directly."""
+        super().init_poolmanager(*args, **named)
+        self.poolmanager.pool_classes_by_scheme = POOLS
+
+    def proxy_manager_for(self, *args: Any, **named: Any) -> Any:
+        """For addresses behind a proxy."""
+        manager = super().proxy_manager_for(*args, **named)
+        manager.pool_classes_by_scheme = POOLS
+        return manager
+
+
+class Connection(urllib3.connection.HTTPConnection):
+    """A plain connection."""
+
+    def getresponse(self) -> Any:
+        """The head of an answer, in time."""
+        with in_time(self):
+            return super().getresponse()
+
+
+class SecureConnection(urllib3.connection.HTTPSConnection):
+    """An encrypted connection."""
+
+    def getresponse(self) -> Any:
+        """The head of an answer, in time."""
+        with in_time(self):
+            return super().getresponse()
+
+
+class Pool(urllib3.HTTPConnectionPool):
+    """Plain connections."""
+
+    ConnectionCls = Connection
+
+
+class SecurePool(urllib3.HTTPSConnectionPool):
+    """Encrypted ones."""
+
+    ConnectionCls = SecureConnection
+
+
+POOLS = {"http": Pool, "https": SecurePool}
+
+
+@contextmanager
+def in_time(connection: Any) -> Iterator[None]:
+    """Hang up if this takes too long.
+
+    A server that never is silent, as with `100 Continue` again and again, is not noticed by the
+    timeout of a read.
+    """
+
+    def hang_up() -> None:
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(PATIENCE * float(connection.timeout), hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass
@@ -106,8 +200,10 @@ class Transfer:
         """Fetch, verify and install the file from the first address that can give it."""
         reasons = []
         self.session = Session()
-        self.session.max_redirects = self.policy.redirects
         with self.session, PartialFile(self.place, self.kinds) as self.partial:
+            begun = self.partial.version
+            if begun and begun.url not in urls and not self.file.pinned:
+                self.partial.discard()  # the beginning of something else of this name
             for url in urls:
                 try:
                     return self._from(url)
@@ -122,6 +218,8 @@ class Transfer:
                 self._persist(url)
             digests = self.partial.digests(self.kinds)
             wrong = mismatch(self.file, self.partial.held, digests, self.record)
+            if wrong is None and is_page(self.file, self.place.partial):
+                wrong = "it answers with a web page"
             if wrong is None:
                 self.partial.synchronise()
                 return self.place.install(self.place.partial, self.file, digests, url)
@@ -165,6 +263,8 @@ class Transfer:
             if not self.file.pinned:
                 headers["If-Range"] = validator
         with self._get(url, headers) as response:
+            if response.status_code == 206 and "Range" not in headers:
+                raise Unusable("it sends a part of the file, which was not asked for")
             if self._accept(response, url):
                 self._receive(response)
 
@@ -173,11 +273,17 @@ class Transfer:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
-                return self.session.get(
-                    url, headers=headers, stream=True, timeout=timeouts, verify=not self.insecure
-                )
-        except requests.TooManyRedirects:
-            raise Unusable(f"it redirects more than {self.policy.redirects} times") from None
+                for _ in range(1 + self.policy.redirects):
+                    response = self.session.get(
+                        url, headers=headers, stream=True, timeout=timeouts,
+                        verify=not self.insecure,
+                    )  # fmt: skip
+                    target = self.session.get_redirect_target(response)
+                    if target is None:
+                        return response
+                    response.close()
+                    url = urljoin(url, target)
+            raise Unusable(f"it redirects more than {self.policy.redirects} times")
         except (requests.ConnectionError, requests.Timeout) as error:
             reason = explain(error, self.policy)
             certificate = (
@@ -242,7 +348,14 @@ class Transfer:
 
     def _receive(self, response: requests.Response) -> None:
         total = self.total
+        most = self.partial.held + int(SHARE * shutil.disk_usage(self.place.folder).free)
         for piece in self._pieces(response):
+            if total is None and self.partial.held + len(piece) > most:
+                self.partial.discard()
+                raise Unusable(
+                    f"it does not say how long the file is, and sends more than {most:,} bytes, "
+                    f"{SHARE:.0%} of the free disk"
+                )
             if total is not None and self.partial.held + len(piece) > total:
                 self.partial.discard()
                 raise Unusable(f"it sends more than the {total:,} bytes expected")
@@ -270,15 +383,19 @@ def extent(response: requests.Response) -> tuple[int | None, int | None]:
     """Where the body starts and how long the whole file is."""
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
-        return 0, int(length) if length.isdecimal() else None
+        return 0, int(length) if re.fullmatch(r"\d{1,18}", length, re.ASCII) else None
     text = response.headers.get("Content-Range", "")
     if response.status_code == 416 and not text:
         return None, None
-    match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", text)
+    # A part begins somewhere and says of how many bytes it is one; only what has no part may not.
+    form = r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})"
+    if response.status_code == 416:
+        form = r"bytes ()\*/(\d{1,18})"
+    match = re.fullmatch(form, text, re.ASCII)
     if match is None:
-        raise Unusable(f"its answer to a range has the Content-Range '{text}'")
+        raise Unusable(f"its answer to a range has the Content-Range '{text[:60]}'")
     start, total = match.groups()
-    return int(start) if start else None, None if total == "*" else int(total)
+    return int(start) if start else None, int(total)
 
 
 def retry_after(response: requests.Response) -> float | None:
@@ -288,7 +405,7 @@ def retry_after(response: requests.Response) -> float | None:
         return float(text)
     try:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

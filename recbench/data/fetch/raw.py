@@ -14,13 +14,23 @@ from pathlib import Path
 from urllib.parse import quote
 
 from recbench.data.catalog import Entry, RemoteFile
-from recbench.data.fetch.cache import BLOCK, Place, digest_file, kinds_for, mismatch, no_room
+from recbench.data.fetch.cache import (
+    BLOCK,
+    Place,
+    digest_file,
+    is_page,
+    kinds_for,
+    mismatch,
+    no_room,
+)
 from recbench.data.fetch.http import Policy, Transfer, Unreachable
 from recbench.errors import DataError, UsageError
 from recbench.linalg.types import Note, quiet
 
 Layout = tuple[RemoteFile, ...]
 PATIENT = Policy()
+LONGEST = 400
+"""Characters of the reason why an address failed."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,18 @@ class Planned:
 
 
 def raw_folder(entry: Entry, home: Path) -> Path:
-    """Where the raw files of an entry are kept."""
-    return home / "raw" / entry.folder
+    """Where the raw files of an entry are kept.
+
+    If another catalogue's files of these names are there already, it is a folder beside them.
+    """
+    folder = home / "raw" / entry.folder
+    places = [_place(entry, file, folder) for layout in entry.layouts for file in layout]
+    foreign = any(place.foreign for place in places)
+    return folder.with_name(f"{folder.name}-{entry.origin}") if foreign else folder
+
+
+def _place(entry: Entry, file: RemoteFile, folder: Path) -> Place:
+    return Place(folder, file.name, entry.origins(file))
 
 
 def fetch(
@@ -84,7 +104,7 @@ def plan(entry: Entry, home: Path, *, mirror: str | None = None) -> tuple[Planne
     """Say what `fetch` would do, without doing it."""
     folder = raw_folder(entry, home)
     return tuple(
-        _planned(entry, file, Place(folder, file.name), _mirror(mirror))
+        _planned(entry, file, _place(entry, file, folder), _mirror(mirror))
         for file in _layout(entry, folder)
     )
 
@@ -127,7 +147,7 @@ def _get(entry: Entry, file: RemoteFile, folder: Path, options: _Options) -> Pat
     """Return one file, whole and verified."""
     if file.path:
         return _local(file, file.path)
-    place = Place(folder, file.name)
+    place = _place(entry, file, folder)
     if place.holds(file):
         return place.target
     if entry.terms.accept:
@@ -183,7 +203,7 @@ def _take(entry: Entry, folder: Path, source: Path) -> None:
     paths = _offered(entry, folder, source)
     files = {file.name: file for layout in entry.layouts for file in layout}
     for name, path in paths.items():
-        place = Place(folder, name)
+        place = _place(entry, files[name], folder)
         with _writing(place), place.lock():
             _adopt(entry, files[name], place, path)
 
@@ -220,6 +240,7 @@ def _adopt(entry: Entry, file: RemoteFile, place: Place, path: Path) -> None:
         _copy(path, place.copy)
     digests = digest_file(place.copy, kinds_for(file))
     wrong = mismatch(file, place.copy.stat().st_size, digests, place.record())
+    wrong = wrong or ("it is a web page" if is_page(file, place.copy) else None)
     if wrong:
         place.copy.unlink()
         raise DataError(f"{path} is not {file.name} of {entry.name}: {wrong}{_forget(file, place)}")
@@ -258,13 +279,18 @@ def _missing(entry: Entry, place: Place) -> DataError:
 def _unreachable(entry: Entry, file: RemoteFile, place: Place, failure: Unreachable) -> DataError:
     """Build the error that names every address tried and why it failed."""
     lines = [f"{file.name} of {entry.name} could not be fetched:"]
-    lines += [f"  {url}: {reason}" for url, reason in failure.reasons]
+    lines += [f"  {url}: {_printable(reason)}" for url, reason in failure.reasons]
     if any("CERTIFICATE" in reason for _, reason in failure.reasons):
         note = f"{file.expired_certificate}; " if file.expired_certificate else ""
         way = "a digest is pinned, so --insecure is safe" if file.pinned else "no digest is pinned"
         lines.append(f"  about the certificate: {note}{way}")
     lines.append(f"get the file by hand and type: recbench fetch {entry.name} --from FILE")
     return DataError("\n".join(lines) + _forget(file, place))
+
+
+def _printable(reason: str) -> str:
+    """What a server said must not speak to the terminal."""
+    return "".join(mark if mark.isprintable() else "?" for mark in reason[:LONGEST])
 
 
 def _forget(file: RemoteFile, place: Place) -> str:

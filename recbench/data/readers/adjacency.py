@@ -5,6 +5,7 @@ number of the line, from 0, as in citeulike-a. A line without items is a user wi
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -47,10 +48,12 @@ def read(
     settings = make(Adjacency, words)
     builder = TableBuilder(NO_ID)
     for number, (path, part) in enumerate(zip(paths, parts, strict=True)):
-        for member in members(path, limits, chosen(settings.member, path, limits)):
-            builder.begin((number, member.name))
-            for block in ahead(blocks(member, limits)):
-                _append(block, settings.count_first, builder, part)
+        with closing(members(path, limits, chosen(settings.member, path, limits))) as files:
+            for member in files:
+                builder.begin((number, member.name))
+                with closing(ahead(blocks(member, limits))) as text:
+                    for block in text:
+                        _append(block, settings.count_first, builder, part)
     return builder.finish(listed(paths))
 
 

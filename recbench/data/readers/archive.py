@@ -5,7 +5,8 @@ gzip'd. Archives come from strangers, so what they unpack to is counted against 
 names that point outside the archive are refused although nothing is ever written here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -73,18 +74,20 @@ class Member:
         return DataError(where + text)
 
 
-def members(path: Path, limits: Limits, wanted: Wanted) -> Iterator[Member]:
+def members(path: Path, limits: Limits, wanted: Wanted) -> Generator[Member, None, None]:
     """Yield the files under a path whose name is wanted, through any layers of packing.
 
     A path that is itself a file to read, gzip'd or not, is yielded whatever its name. Each
-    stream is good until the next member is asked for. No member at all is an error.
+    stream is good until the next member is asked for. No member at all is an error. To be used
+    `with closing(…)`: what is open is closed at once, whatever happens to the reader.
     """
     met: list[str] = []
     found = False
     for file, given in _files(path):
-        for member in _Walk(file, limits, wanted, met).members(given):
-            found = True
-            yield member
+        with closing(_Walk(file, limits, wanted, met).members(given)) as walk:
+            for member in walk:
+                found = True
+                yield member
     if not found:
         raise DataError(f"{path} holds none of the files wanted; it holds {_listing(met)}")
 
@@ -133,14 +136,14 @@ class _Walk:
     on_disk: int = 0
     unpacked: int = 0
 
-    def members(self, given: bool) -> Iterator[Member]:
+    def members(self, given: bool) -> Generator[Member, None, None]:
         """Open the file and yield what is wanted of it."""
         try:
             self.on_disk = self.path.stat().st_size
             with self.path.open("rb") as file:
                 label = str(self.path)
                 if zips.is_zip(file):
-                    for entry in zips.entries(file, label, self._count):
+                    for entry in _once(zips.entries(file, label, self._count), label):
                         yield from self._entry(label, entry, 0)
                 else:
                     yield from self._descend(
@@ -161,7 +164,7 @@ class _Walk:
             inner = Member(member.label, member.name.removesuffix(".gz"), stream)
             yield from self._descend(inner, given, depth + 1)
         elif tar.is_header(head):
-            for entry in tar.entries(member.stream, member.label):
+            for entry in _once(tar.entries(member.stream, member.label), member.label):
                 yield from self._entry(member.label, entry, depth)
         elif given or self._is_wanted(member.name):
             kind = next((name for magic, name in FOREIGN.items() if head.startswith(magic)), None)
@@ -197,6 +200,18 @@ class _Walk:
             raise DataError(
                 f"{self.path} unpacks to more than the limit of {self.limits.max_bytes:,} bytes"
             )
+
+
+def _once(entries: Iterator[Entry], container: str) -> Iterator[Entry]:
+    """The same entries; a file named twice is refused, for which of the two is meant?"""
+    seen = set[PurePosixPath]()
+    for entry in entries:
+        path = PurePosixPath(entry.name)
+        if path in seen:
+            raise DataError(f"{container} holds '{shown(entry.name)}' twice; keep one of them")
+        if entry.kind != FOLDER:
+            seen.add(path)
+        yield entry
 
 
 def _check_name(container: str, name: str) -> None:

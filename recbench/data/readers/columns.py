@@ -24,6 +24,9 @@ from recbench.errors import DataError
 NO_ID = ("", "nan", "NaN", "null", "NULL")
 """How programs that write delimited text say that there is no id."""
 
+MARK = "\ufeff"
+"""The byte-order mark: it may stand at the start of a file and is no part of an id."""
+
 DICTIONARY_BYTES = 1 << 28
 """Distinct text that blocks may hold before their dictionaries are merged into one."""
 
@@ -65,6 +68,13 @@ class IdColumn:
             row = cells.first(absent)
             raise CellError(
                 row, f"the {self._role} id is '{shown(str(ids[row]))}'; leave such rows out"
+            )
+        marked = pc.starts_with(words, MARK).take(ids.indices)
+        if pc.any(marked).as_py():
+            raise CellError(
+                cells.first(marked),
+                f"the {self._role} id begins with a byte-order mark, as where a second file was "
+                "appended to the first; take the mark out",
             )
         self._chunks.append(ids)
         self._held += ids.dictionary.nbytes

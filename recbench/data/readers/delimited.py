@@ -5,6 +5,7 @@ Also the reader for a user's own file, so every way such a file can be wrong is 
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -72,9 +73,10 @@ def read(
     settings = make(Delimited, words)
     builder = TableBuilder(NO_ID, settings.time_unit)
     for number, (path, part) in enumerate(zip(paths, parts, strict=True)):
-        for member in members(path, limits, chosen(settings.member, path, limits)):
-            builder.begin((number, member.name))
-            _File(member, settings, columns).append_to(builder, part, limits)
+        with closing(members(path, limits, chosen(settings.member, path, limits))) as files:
+            for member in files:
+                builder.begin((number, member.name))
+                _File(member, settings, columns).append_to(builder, part, limits)
     return builder.finish(listed(paths))
 
 
@@ -91,7 +93,10 @@ class _File:
     def append_to(self, builder: TableBuilder, part: int | None, limits: Limits) -> None:
         """Read the file block by block."""
         whole = end_of_quoted_lines if self._settings.multiline else end_of_lines
-        text = ahead(blocks(self._member, limits, self._settings.encoding, whole))
+        with closing(ahead(blocks(self._member, limits, self._settings.encoding, whole))) as text:
+            self._append_text(text, builder, part)
+
+    def _append_text(self, text: Iterator[Block], builder: TableBuilder, part: int | None) -> None:
         first = next(text, None)
         if first is None or not first.text.strip():
             raise self._member.error("is empty")

@@ -151,18 +151,28 @@ def _checked(block: Block) -> Block:
     return block
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield the same items, making each while the one before it is being used.
+class ahead(Iterator[T]):  # noqa: N801 - used like a function
+    """The same items, each made while the one before it is being used.
 
-    Unpacking holds no lock, so one core unpacks while the others parse.
+    Unpacking holds no lock, so one core unpacks while the others parse. To be used
+    `with closing(…)`: whatever the items come from may be closed after that, and not before.
     """
-    pool = ThreadPoolExecutor(max_workers=1)
-    try:
-        pending = pool.submit(next, items, None)
-        while (item := pending.result()) is not None:
-            pending = pool.submit(next, items, None)
-            yield item
-    finally:
-        # After an error this runs whenever the generator is collected, in whatever thread that
-        # is: to wait for another thread there can wait for ever.
-        pool.shutdown(wait=False, cancel_futures=True)
+
+    def __init__(self, items: Iterator[T]) -> None:
+        self._items = items
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._pending = self._pool.submit(next, items, None)
+
+    def __next__(self) -> T:
+        """The next item, and on to the one after it."""
+        item = self._pending.result()
+        if item is None:
+            self.close()
+            raise StopIteration
+        self._pending = self._pool.submit(next, self._items, None)
+        return item
+
+    def close(self) -> None:
+        """Wait for the item being made, and stop."""
+        # Not when this is collected: that may be in any thread, which must not wait for another.
+        self._pool.shutdown(wait=True, cancel_futures=True)

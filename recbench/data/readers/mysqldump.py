@@ -40,13 +40,25 @@ class Dump:
         self._longest = limits.max_line
         self._chunks = ahead(_chunks(member, min(BLOCK, limits.max_line)))
         self._text, self._at = b"", 0
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        """Read on to the first row, which tells the table and its columns."""
         while not INSERT.search(self._text) and self._more():
             pass
         created = CREATE.search(self._text)
         if created is None:
-            raise member.error("is no mysqldump file: it creates no table")
+            raise self._member.error("is no mysqldump file: it creates no table")
         self.table = created[1].decode("utf-8", "replace")
         self.columns = [name.decode("utf-8", "replace") for name in COLUMN.findall(created[2])]
+
+    def close(self) -> None:
+        """Stop reading ahead."""
+        self._chunks.close()
 
     def batches(self, numbers: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Batch]:
         """Yield the wanted columns of all rows, chunk by chunk."""

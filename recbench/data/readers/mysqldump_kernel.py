@@ -1,8 +1,9 @@
 """The tuples of a mysqldump INSERT statement, byte by byte, compiled."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from recbench.linalg.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -25,10 +26,8 @@ MAX_DIGITS = 18
 ESCAPED = np.frombuffer(rb"0nrtbZ", dtype=np.uint8)
 MEANT = np.frombuffer(b"\0\n\r\t\b\x1a", dtype=np.uint8)
 
-_jit = numba.njit(cache=True, nogil=True)
 
-
-@_jit
+@compiled
 def scan(
     data: Bytes, at: int, wanted: Wanted, numbers: Numbers, texts: Places
 ) -> tuple[int, int, int]:
@@ -50,7 +49,7 @@ def scan(
             return at, row, BAD
 
 
-@_jit
+@compiled
 def unescape(data: Bytes, places: Places, offsets: npt.NDArray[np.int32], text: Bytes) -> None:
     """Copy texts one after the other into `text`, as Arrow stores them, without backslashes."""
     to = 0
@@ -71,7 +70,7 @@ def unescape(data: Bytes, places: Places, offsets: npt.NDArray[np.int32], text: 
         offsets[row + 1] = to
 
 
-@_jit
+@compiled
 def _tuple(
     data: Bytes, at: int, wanted: Wanted, numbers: Numbers, texts: Places
 ) -> tuple[int, int]:
@@ -104,7 +103,7 @@ def _tuple(
     return at + 1, DONE
 
 
-@_jit
+@compiled
 def _value(data: Bytes, at: int) -> tuple[int, int, int]:
     """Find a value: begin, end, and QUOTE, BIG_N for NULL, or ZERO for a number."""
     size = len(data)
@@ -130,7 +129,7 @@ def _value(data: Bytes, at: int) -> tuple[int, int, int]:
     return begin, at, kind
 
 
-@_jit
+@compiled
 def _integer(data: Bytes, begin: int, end: int, kind: int) -> tuple[np.int64, bool]:
     if kind == BIG_N:
         return np.int64(NULL), True
@@ -145,7 +144,7 @@ def _integer(data: Bytes, begin: int, end: int, kind: int) -> tuple[np.int64, bo
     return (-value if negative else value), kind == ZERO and 0 < end - begin <= MAX_DIGITS
 
 
-@_jit
+@compiled
 def _skip_spaces(data: Bytes, at: int) -> int:
     while at < len(data) and data[at] <= SPACE:
         at += 1

@@ -4,7 +4,8 @@ The same text comes as 17,770 files `mv_*.txt` in a tar in a gzip'd tar, in any 
 four files `combined_data_*.txt`. Rows come out by ascending movie, as in the files' own order.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -42,8 +43,12 @@ def read(
     """Read the ratings from either layout, ordered by movie."""
     make(Netflix, options)
     builder = TableBuilder()
-    for batch in ahead(_batches(_segments(_blocks(paths, limits)))):
-        _append(batch, builder)
+    with (
+        closing(_blocks(paths, limits)) as text,
+        closing(ahead(_batches(_segments(text)))) as ready,
+    ):
+        for batch in ready:
+            _append(batch, builder)
     return builder.finish(listed(paths))
 
 
@@ -51,10 +56,11 @@ def _is_ratings(name: str) -> bool:
     return any(wanted(name) for wanted in FILES)
 
 
-def _blocks(paths: Sequence[Path], limits: Limits) -> Iterator[Block]:
+def _blocks(paths: Sequence[Path], limits: Limits) -> Generator[Block, None, None]:
     for path in paths:
-        for member in members(path, limits, _is_ratings):
-            yield from blocks(member, limits)
+        with closing(members(path, limits, _is_ratings)) as files:
+            for member in files:
+                yield from blocks(member, limits)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Parquet files: say which column is what."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -44,18 +45,21 @@ def read(
     builder = TableBuilder(missing=("",), time_unit=settings.time_unit)
     for path, part in zip(paths, parts, strict=True):
         row = 0
-        for batch in _batches(path, columns, limits):
-            try:
-                builder.append(
-                    {role: _plain(batch[name], role) for role, name in columns.items()}, part
-                )
-            except CellError as error:
-                raise DataError(f"{path}, row {row + error.row + 1:,}: {error}") from None
-            row += batch.num_rows
+        with closing(_batches(path, columns, limits)) as batches:
+            for batch in batches:
+                try:
+                    builder.append(
+                        {role: _plain(batch[name], role) for role, name in columns.items()}, part
+                    )
+                except CellError as error:
+                    raise DataError(f"{path}, row {row + error.row + 1:,}: {error}") from None
+                row += batch.num_rows
     return builder.finish(listed(paths))
 
 
-def _batches(path: Path, columns: Mapping[str, str], limits: Limits) -> Iterator[pa.RecordBatch]:
+def _batches(
+    path: Path, columns: Mapping[str, str], limits: Limits
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the wanted columns of a file, some rows at a time."""
     ids = [columns[role] for role in NEEDED]  # as dictionaries: a long text may come often
     try:

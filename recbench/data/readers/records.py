@@ -7,8 +7,10 @@ evaluated: `ast.literal_eval` takes literals only.
 
 import ast
 import json
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +58,13 @@ def read_records(
 ) -> Interactions:
     """Read the columns that `keys` names by role; records without `leave_out` are no rows."""
     for number, path in enumerate(paths):
-        for file in members(path, limits, chosen(member, path, limits)):
-            builder.begin((number, file.name))
-            for block in ahead(blocks(file, limits)):
-                Records(block, tuple(keys.values()), parsers).append_to(builder, keys, leave_out)
+        with closing(members(path, limits, chosen(member, path, limits))) as files:
+            for file in files:
+                builder.begin((number, file.name))
+                with closing(ahead(blocks(file, limits))) as text:
+                    for block in text:
+                        records = Records(block, tuple(keys.values()), parsers)
+                        records.append_to(builder, keys, leave_out)
     return builder.finish(listed(paths))
 
 
@@ -165,6 +170,8 @@ def _text(value: object, row: int) -> str | None:
     """Write a value as the scan would have found it."""
     if value is None or isinstance(value, str):
         return value and _well_formed(value)
+    if isinstance(value, float) and math.isnan(value):  # how programs write that nothing is there
+        return None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
     raise CellError(row, f"text or a number is expected, not {type(value).__name__}")

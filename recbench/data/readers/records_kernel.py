@@ -5,9 +5,10 @@ other line to a real parser, so it may be strict wherever being lenient would be
 text ends in a line feed, which no loop runs over: that is why none of them looks for the end.
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from recbench.linalg.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
@@ -25,10 +26,8 @@ MINUS, PLUS, POINT, ZERO, NINE, SMALL_E, BIG_E = 45, 43, 46, 48, 57, 101, 69
 NULL, TRUE, FALSE = (np.frombuffer(word, np.uint8) for word in (b"null", b"true", b"false"))
 PY_NONE, PY_TRUE, PY_FALSE = (np.frombuffer(w, np.uint8) for w in (b"None", b"True", b"False"))
 
-_jit = numba.njit(cache=True, nogil=True)
 
-
-@_jit
+@compiled
 def scan(
     data: Bytes, keys: Bytes, key_ends: Places, python: bool,
     lines: Places, places: Places, kinds: Kinds,
@@ -55,7 +54,7 @@ def scan(
     return row
 
 
-@_jit
+@compiled
 def gather(data: Bytes, places: Places, offsets: npt.NDArray[np.int32], text: Bytes) -> None:
     """Copy pieces of `data` one after the other into `text`, as Arrow stores them."""
     for row in range(len(places)):
@@ -65,7 +64,7 @@ def gather(data: Bytes, places: Places, offsets: npt.NDArray[np.int32], text: By
             at += 1
 
 
-@_jit
+@compiled
 def _record(
     data: Bytes, at: int, keys: Bytes, key_ends: Places, python: bool, places: Places, kinds: Kinds
 ) -> int:
@@ -100,7 +99,7 @@ def _record(
     return at if data[at] == LINE_END else BAD
 
 
-@_jit
+@compiled
 def _value(data: Bytes, at: int, python: bool) -> tuple[int, int, int, int]:
     """Scan a value; return where to go on (or BAD), its begin, its end and its kind."""
     byte, begin = data[at], at
@@ -125,7 +124,7 @@ def _value(data: Bytes, at: int, python: bool) -> tuple[int, int, int, int]:
     return _word(data, at, python)
 
 
-@_jit
+@compiled
 def _word(data: Bytes, at: int, python: bool) -> tuple[int, int, int, int]:
     if _stands(data, at, PY_NONE if python else NULL):
         return at + 4, at, at + 4, NOTHING
@@ -136,7 +135,7 @@ def _word(data: Bytes, at: int, python: bool) -> tuple[int, int, int, int]:
     return BAD, 0, 0, OTHER
 
 
-@_jit
+@compiled
 def _stands(data: Bytes, at: int, word: Bytes) -> bool:
     """Whether a word without line ends stands here; the line feed stops the comparison."""
     place = 0
@@ -145,14 +144,14 @@ def _stands(data: Bytes, at: int, word: Bytes) -> bool:
     return place == len(word)
 
 
-@_jit
+@compiled
 def _skip_spaces(data: Bytes, at: int) -> int:
     while data[at] == SPACE or data[at] == TAB:
         at += 1
     return at
 
 
-@_jit
+@compiled
 def _text_end(data: Bytes, at: int) -> tuple[int, bool]:
     """Return where the quote that closes the one here is, and whether there are escapes."""
     quote, escaped = data[at], False
@@ -167,7 +166,7 @@ def _text_end(data: Bytes, at: int) -> tuple[int, bool]:
     return at, escaped
 
 
-@_jit
+@compiled
 def _number_end(data: Bytes, at: int) -> int:
     """Return where a JSON number ends; Python writes no other kind into such files."""
     at += data[at] == MINUS
@@ -188,14 +187,14 @@ def _number_end(data: Bytes, at: int) -> int:
     return end
 
 
-@_jit
+@compiled
 def _digits_end(data: Bytes, at: int) -> int:
     while ZERO <= data[at] <= NINE:
         at += 1
     return at
 
 
-@_jit
+@compiled
 def _nested_end(data: Bytes, at: int, python: bool) -> int:
     """Return where a list or an object that nobody asked for ends."""
     depth = 0
@@ -216,7 +215,7 @@ def _nested_end(data: Bytes, at: int, python: bool) -> int:
             return at
 
 
-@_jit
+@compiled
 def _key_number(data: Bytes, begin: int, end: int, keys: Bytes, key_ends: Places) -> int:
     """Return which of the wanted keys this is, or BAD."""
     start = 0

@@ -9,7 +9,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from recbench.data.readers.streams import FOLDER, Entry, Slice, Stream, drain, read_full, shown
+from recbench.data.readers.streams import (
+    FOLDER,
+    UNPACKED,
+    Entry,
+    Slice,
+    Stream,
+    drain,
+    read_full,
+    shown,
+)
 from recbench.errors import DataError
 
 BLOCK = 512
@@ -58,7 +67,7 @@ def entries(stream: Stream, label: str) -> Iterator[Entry]:
         drain(body)
         _skip_padding(stream, size, label)
         extended = {}
-    drain(stream)
+    _check_end(stream, label)
 
 
 def _next_header(stream: Stream, label: str) -> _Header | None:
@@ -78,6 +87,16 @@ def _next_header(stream: Stream, label: str) -> _Header | None:
     if prefix and block[257:263] == b"ustar\0":
         name = f"{prefix}/{name}"
     return _Header(name, size, block[156:157])
+
+
+def _check_end(stream: Stream, label: str) -> None:
+    """Refuse anything but zeros behind the end: it may be entries that nobody would read."""
+    while piece := stream.read(UNPACKED):
+        if piece.count(0) < len(piece):
+            raise DataError(
+                f"{label} is damaged: more follows a block of zeros, which ends a tar; archives "
+                "that were joined must be given one by one"
+            )
 
 
 def _extended(header: _Header, stream: Stream, label: str) -> dict[str, str]:

@@ -5,7 +5,8 @@ The dump has them in tables: `page`, `pagelinks` (from a page to a link target),
 another page. What to make of that is left open by papers, so all of it is an option.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -72,25 +73,29 @@ class _Dumps:
         self._files: dict[str, Path] = {}
         for path in paths:
             for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-                for dump in self._open(file):
-                    if dump.table in self._files:
-                        raise DataError(f"{file} holds `{dump.table}`, as another file does")
-                    self._files[dump.table] = file
+                with closing(self._open(file)) as dumps:
+                    for dump in dumps:
+                        if dump.table in self._files:
+                            raise DataError(f"{file} holds `{dump.table}`, as another file does")
+                        self._files[dump.table] = file
 
-    def _open(self, file: Path) -> Iterator[Dump]:
-        for member in members(file, self._limits, lambda _: True):
-            yield Dump(member, self._limits)
+    def _open(self, file: Path) -> Generator[Dump, None, None]:
+        with closing(members(file, self._limits, lambda _: True)) as files:
+            for member in files:
+                with closing(Dump(member, self._limits)) as dump:
+                    yield dump
 
     def batches(
         self, table: str, numbers: Sequence[str], texts: Sequence[str] = ()
-    ) -> Iterator[Batch]:
+    ) -> Generator[Batch, None, None]:
         """Yield columns of a table, batch by batch."""
         if table not in self._files:
             there = ", ".join(sorted(self._files)) or "none"
             raise DataError(f"{self._paths}: the table `{table}` is missing; there is {there}")
-        for dump in self._open(self._files[table]):
-            if dump.table == table:
-                yield from dump.batches(numbers, texts)
+        with closing(self._open(self._files[table])) as dumps:
+            for dump in dumps:
+                if dump.table == table:
+                    yield from dump.batches(numbers, texts)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,12 @@ def entries(file: BinaryIO, label: str, count: Callable[[int], None]) -> Iterato
     except ERRORS as error:
         raise _damaged(label, error) from None
     with archive:
+        # What stands before an archive that begins as one is another, and nobody would read it.
+        if archive.infolist() and min(info.header_offset for info in archive.infolist()) > 0:
+            raise DataError(
+                f"{label} holds more than one zip archive, one behind the other; "
+                "give them one by one"
+            )
         for info in archive.infolist():
             if not info.filename.endswith("/"):
                 stream = _ZipStream(archive, info, f"{label}: {shown(info.filename)}", count)

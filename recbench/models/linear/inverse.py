@@ -11,6 +11,7 @@ from scipy import sparse
 
 from recbench.errors import UsageError
 from recbench.linalg.gram import gram
+from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import Tiles, inverse
 from recbench.linalg.types import Matrix, Vector
 from recbench.models.context import Context
@@ -74,7 +75,7 @@ def _room(items: int, identity: str, ctx: Context) -> Path | None:
         ctx.reserve(needed, f"the inverse of {items:,} items", SMALLER)
         return None
     folder = ctx.scratch / f"inverse-{identity[:12]}-{np.dtype(ctx.dtype).name}"
-    ctx.reserve_disk(0 if folder.exists() else needed, f"the inverse of {items:,} items")
+    ctx.reserve_disk(TileFolder(folder).missing(needed), f"the inverse of {items:,} items")
     return folder
 
 

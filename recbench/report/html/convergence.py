@@ -35,7 +35,7 @@ def figures(campaign: Campaign, rows: Sequence[Row], select: str) -> list[Figure
     chosen = selected(rows, select)
     able = [row for row in ranked(rows, select) if row.part == "valid" and row.status == "ok"]
     able.sort(key=lambda row: row.trial not in chosen)
-    entries = {row.trial: traces.read(traces.path_of(campaign.folder, row.trial)) for row in able}
+    entries = {row.trial: _rounds(campaign, row) for row in able}
     shown = [row for row in able if entries[row.trial]][: charts.SERIES]
     curves = {
         label: [{"round": number, **entry} for number, entry in enumerate(entries[row.trial])]
@@ -47,6 +47,14 @@ def figures(campaign: Campaign, rows: Sequence[Row], select: str) -> list[Figure
         *(_figure({name: rounds}, "round", "objective") for name, rounds in curves.items()),
     ]
     return [figure for figure in drawings if figure is not None]
+
+
+def _rounds(campaign: Campaign, row: Row) -> list[dict[str, float]]:
+    """The trace of a trial, if it has one and it is as it was written."""
+    path = traces.path_of(campaign.folder, row.trial)
+    if path.exists():
+        campaign.content(row, path)
+    return traces.read(path)
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:

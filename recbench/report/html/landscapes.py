@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from recbench.campaign.row import Row, fact_names
+from recbench.campaign.row import Row, fact_columns
 from recbench.campaign.selection import best, candidates
 from recbench.params import format_value
 from recbench.report.html import charts
@@ -52,11 +52,11 @@ def costs(rows: Sequence[Row], select: str) -> Iterator[Figure]:
 def against_facts(rows: Sequence[Row], select: str) -> Iterator[Figure]:
     """The metric against what fits found out, such as the rank that a penalty left."""
     models = measured(rows, select)
-    for name in fact_names(rows):
+    for name, column in fact_columns(rows).items():
         series = _points(models, _fact(name), select)
         if len({point[0] for points in series.values() for point in points}) > 1:
-            chart = charts.lines(series, name, select, log=_wide(series), joined=False)
-            yield Figure(f"{select} against {name}", f"quality-{name}", chart)
+            chart = charts.lines(series, column, select, log=_wide(series), joined=False)
+            yield Figure(f"{select} against {column}", f"quality-{column}", chart)
 
 
 def _fact(name: str) -> Callable[[Row], float]:

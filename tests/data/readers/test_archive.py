@@ -113,6 +113,7 @@ def with_byte(text, at, value):
 
 
 TWO = raw.tar_of({"a.csv": b"a" * 600, "b.csv": b"b" * 600})
+TWICE = raw.tar_of({"./a": b"other"})
 NAMELESS = bytes(6).join(raw.zip_of({"abcdef": TEXT}).rsplit(b"abcdef", 1))
 ENCRYPTED = with_byte(
     with_byte(raw.zip_of({"a.csv": TEXT}), 6, 1),
@@ -162,6 +163,12 @@ def nested(layers):
         broken("short.tar", TWO[:700], "is cut short"),
         broken("no-end.tar", TWO[: 2 * (512 + 1024)], "is cut short: the archive has no end"),
         broken("header.tar", with_byte(TWO, 512 + 1024, 0xFF), "does not match its checksum"),
+        broken("hole.tar", TWO[:1536] + bytes(512) + TWO[1536:], "more follows a block of zeros"),
+        broken("two.tar", TWO + TWO, "more follows a block of zeros, which ends a tar"),
+        broken("junk.tar", TWO + b"junk", "more follows a block of zeros"),
+        broken("hole.tgz", gzip.compress(TWO[:1536] + bytes(512) + TWO[1536:]), "more follows"),
+        broken("twice.tar", raw.tar_of({"a": TEXT})[:1024] + TWICE, "'./a' twice; keep one"),
+        broken("two.zip", raw.zip_of({"a": TEXT}) + raw.zip_of({"b": TEXT}), "more than one zip"),
         broken("7z", b"7z\xbc\xaf\x27\x1c....", "is packed with 7-Zip; unpack it first"),
         broken("xz", b"\xfd7zXZ\0....", "is packed with xz; unpack it first"),
         broken("zip.tar", raw.tar_of({"a.zip": raw.zip_of({"a": TEXT})}), "is packed with zip"),
@@ -175,6 +182,22 @@ def test_what_is_wrong_is_one_sentence(tmp_path, name, text, says):
         read_all(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_name_that_comes_twice_in_a_zip(tmp_path):
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        archive.writestr("a.csv", TEXT)
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a.csv", TEXT)
+    with pytest.raises(DataError, match=r"holds 'a.csv' twice; keep one of them"):
+        read_all(put(tmp_path, "a.zip", sink.getvalue()))
+
+
+def test_one_name_in_two_archives_is_two_files(tmp_path):
+    inner = raw.tar_of({"a.csv": TEXT})
+    path = put(tmp_path, "a.tar", raw.tar_of({"x.tar": inner, "y.tar": inner}))
+    assert [member.name for member in members(path, LIMITS, lambda _: True)] == ["a.csv"] * 2
 
 
 def test_a_file_that_is_not_there(tmp_path):

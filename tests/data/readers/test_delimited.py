@@ -274,3 +274,17 @@ def test_the_columns_are_what_interactions_want(rows, tmp_path):
     assert found.schema == pa.schema(
         {"user": pa.int64(), "item": pa.int64(), "value": pa.float64(), "time": pa.int64()}
     )
+
+
+@pytest.mark.parametrize("header", ["user,item\n", ""])
+def test_a_byte_order_mark_inside_a_file_is_no_part_of_an_id(tmp_path, header):
+    path = tmp_path / "joined.csv"
+    path.write_text(f"\ufeff{header}1,2\n3,4\n\ufeff5,6\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"line \d: the user id begins with a byte-order mark"):
+        read([path], {})
+
+
+def test_a_byte_order_mark_at_the_start_is_welcome(tmp_path):
+    path = tmp_path / "marked.csv"
+    path.write_text("\ufeffuser,item\n1,2\n", encoding="utf-8")
+    assert read([path], {}).table.to_pylist() == [{"user": 1, "item": 2}]

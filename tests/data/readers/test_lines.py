@@ -1,6 +1,7 @@
 import io
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -132,7 +133,21 @@ def test_looking_ahead_leaves_no_thread():
     assert next(text) == 0
     assert len(added()) == 1
     text.close()
-    deadline = time.monotonic() + 10  # closing does not wait for the thread, which ends by itself
-    while added() and time.monotonic() < deadline:
-        time.sleep(0.01)
     assert not added()
+
+
+def test_looking_ahead_ends_before_what_it_reads_is_closed():
+    """A file must not be closed while the thread is still reading from it."""
+    going, done = threading.Event(), []
+
+    def items():
+        yield 1
+        going.set()
+        time.sleep(0.05)
+        done.append(True)
+        yield 2
+
+    with closing(ahead(items())) as text:
+        assert next(text) == 1
+        going.wait()
+    assert done == [True]

@@ -76,6 +76,18 @@ def test_steam_has_two_identities(tmp_path):
         rows("steam", raw.STEAM, tmp_path, {"identity": "userid"})
 
 
+@pytest.mark.parametrize("row", ['{"user": NaN, "item": 3}', '{"user": 3, "item": NaN}'])
+@pytest.mark.parametrize("escaped", ["", ', "note": "\\u00e9"'])
+def test_not_a_number_is_no_id(tmp_path, row, escaped):
+    text = f'{{"user": 1, "item": 2}}\n{row[:-1]}{escaped}}}\n'
+    with pytest.raises(DataError, match=r"line 2: there is no (user|item) id"):
+        rows("jsonl", text.encode(), tmp_path)
+
+
+def test_a_word_that_reads_like_it_is_one(tmp_path):
+    assert rows("jsonl", b'{"user": "nan", "item": 3}\n', tmp_path) == [("nan", 3)]
+
+
 def test_rows_left_out_do_not_move_line_numbers(tmp_path):
     text = b"{u'username': u'a', u'product_id': u'1', u'date': u'2017-12-17'}\n" * 2
     text += b"{u'user_id': u'5', u'product_id': u'1', u'date': u'soon'}\n"

@@ -118,6 +118,21 @@ def test_what_does_not_fit_is_refused_in_a_sentence(tmp_path, monkeypatch):
         invert(TRAIN, 0.2, 3.0, Context(scratch=tmp_path / "small"))
 
 
+def test_a_sparse_folder_is_reserved_for_as_if_it_were_not_there(tmp_path, monkeypatch):
+    """A process of a version before, killed while it filled the tiles, left them without blocks."""
+    context = Context(scratch=tmp_path)
+    invert(TRAIN, 0.2, 3.0, context)
+    (folder,) = tmp_path.iterdir()
+    for tile in folder.glob("tile-*"):
+        size = tile.stat().st_size
+        tile.write_bytes(b"")
+        os.truncate(tile, size)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10))
+    (folder / "tiles.json").unlink()
+    with pytest.raises(Refused, match="choose another folder"):
+        invert(TRAIN, 0.2, 3.0, context)
+
+
 def test_an_ill_conditioned_matrix_is_an_error_with_advice():
     twins = example(users=30, items=8)
     doubled = type(TRAIN)(np.repeat(twins.toarray(), 2, axis=1))

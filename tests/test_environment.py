@@ -1,0 +1,102 @@
+"""What control groups leave of the memory, told from files as the kernel writes them."""
+
+import pytest
+
+from recbench import environment
+from recbench.environment import free_memory, left_by_limits, total_memory
+from recbench.errors import Refused
+from recbench.models.context import Context
+
+MB = 1 << 20
+UNLIMITED = 9223372036854771712
+
+
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """Say what a process is told of its groups: lines of /proc, and files under /sys."""
+
+    def tell(lines: str, files: dict[str, str]) -> None:
+        (tmp_path / "cgroup").write_text(lines)
+        for name, text in files.items():
+            path = tmp_path / "sys" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.setattr(environment, "GROUPS", (tmp_path / "cgroup", tmp_path / "sys"))
+
+    return tell
+
+
+def second(folder: str, limit: object, used: int, cached: int = 0) -> dict[str, str]:
+    return {
+        f"{folder}memory.max": f"{limit}\n",
+        f"{folder}memory.current": f"{used}\n",
+        f"{folder}memory.stat": f"anon 5\ninactive_file {cached}\n",
+    }
+
+
+def first(folder: str, limit: int, used: int, cached: int = 0) -> dict[str, str]:
+    return {
+        f"memory/{folder}memory.limit_in_bytes": f"{limit}\n",
+        f"memory/{folder}memory.usage_in_bytes": f"{used}\n",
+        f"memory/{folder}memory.stat": f"cache 5\ntotal_inactive_file {cached}\n",
+    }
+
+
+OLD = "4:memory:/docker/abc\n1:cpu:/\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "files", "left"),
+    [
+        ("0::/a/b\n", second("a/b/", 100 * MB, 60 * MB, 5 * MB), 45 * MB),
+        ("0::/a/b\n", second("a/b/", "max", 60 * MB) | second("a/", 80 * MB, 70 * MB), 10 * MB),
+        ("0::/a\n", second("a/", 10 * MB, 12 * MB), 0),
+        ("0::/\n", second("", 100 * MB, 60 * MB), 40 * MB),  # as seen inside a container
+        ("0::/\n", second("", "max", 60 * MB), None),
+        (OLD, first("docker/abc/", 100 * MB, 60 * MB, 1 * MB), 41 * MB),
+        (OLD, first("", 100 * MB, 60 * MB), 40 * MB),
+        (OLD, first("docker/abc/", UNLIMITED, 60 * MB), None),
+        (OLD, {}, None),
+        ("", {}, None),
+    ],
+)
+def test_the_tightest_limit_counts(groups, lines, files, left):
+    groups(lines, files)
+    assert left_by_limits() == left
+    assert free_memory() == left if left is not None else 0 < free_memory() <= total_memory()
+
+
+def test_without_control_groups_the_machine_is_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, "GROUPS", (tmp_path / "none", tmp_path / "none"))
+    assert left_by_limits() is None
+
+
+def test_a_fit_is_refused_what_its_group_would_not_give(groups):
+    groups("0::/a\n", second("a/", 100 * MB, 60 * MB))
+    Context().reserve(39 * MB, "a fit", "use less")
+    with pytest.raises(Refused, match="a fit needs"):
+        Context().reserve(41 * MB, "a fit", "use less")
+
+
+@pytest.mark.slow
+def test_a_fit_that_may_not_fit_goes_to_a_process_that_may_die(groups, recbench, own, folder):
+    """It is told in a sentence; here it does fit, and gives the same numbers."""
+    words = ["run", *own, "-m", "ease", "-k", "ndcg@10"]
+    assert recbench(*words, "-o", "here").exit_code == 0
+    groups("0::/a\n", second("a/", 100 * MB, 60 * MB))
+    assert recbench(*words, "-o", "there").exit_code == 0
+    tables = [(folder / name / "metrics.csv").read_bytes() for name in ("here", "there")]
+    assert tables[0] == tables[1]
+
+
+def test_which_fits_may_not_fit(groups, recbench, own, folder, monkeypatch):
+    from recbench.campaign import request
+
+    asked = []
+    monkeypatch.setattr(request, "Processes", lambda parcel, jobs: asked.append(jobs) or 1 / 0)
+    words = ["run", *own, "-m", "popularity", "-k", "ndcg@10"]
+    groups("0::/a\n", second("a/", 900 * MB, 60 * MB))
+    assert recbench(*words, "-o", "a").exit_code == 0
+    groups("0::/a\n", second("a/", 100 * MB, 60 * MB))
+    assert isinstance(recbench(*words, "-o", "b").exception, ZeroDivisionError)
+    assert asked == [1]
