@@ -16,6 +16,7 @@ from recbench.models import checkpoint
 from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import example
+from recbench.models.trained.batches import Draws
 from recbench.models.trained.training import Training
 from recbench.registry import LOSSES, MODELS, build
 
@@ -120,6 +121,22 @@ def test_a_killed_fit_goes_on_and_ends_in_the_same_bits(text, tmp_path, monkeypa
     assert made == [4, 5, 6]
     assert all(map(same, whole, again))
     assert [e["loss"] for e in again[1].trace] == [e["loss"] for e in whole[1].trace]
+
+
+def test_every_epoch_draws_anew(monkeypatch):
+    """The same numbers drawn again would be the same interactions against the same items."""
+    drawn, draws = [], Draws.batches
+
+    def noted(self, train, draw):
+        for batch in draws(self, train, draw):
+            drawn.append((batch.users.tobytes(), batch.items[batch.columns].tobytes()))
+            yield batch
+
+    monkeypatch.setattr(Draws, "batches", noted)
+    some("mf[loss=bpr]", batch=1000, epochs=4).fit(example(), Context())
+    assert len(drawn) == 4
+    for part in zip(*drawn, strict=True):
+        assert len(set(part)) == 4
 
 
 def test_validation_says_when_to_stop_and_is_come_back_to():
