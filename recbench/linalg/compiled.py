@@ -17,3 +17,12 @@ def compiled(function: F, **options: Any) -> F:
         return cast("F", njit(nogil=True, cache=True, **options)(function))
     except RuntimeError:  # no folder to keep it in can be written: compile in every process
         return cast("F", njit(nogil=True, **options)(function))
+
+
+def exact(function: F) -> F:
+    """The same, every operation being rounded as it is written.
+
+    So a number does not depend on whether it came out of a vector register or of what was left
+    over at the end of a loop.
+    """
+    return compiled(function, error_model="numpy")

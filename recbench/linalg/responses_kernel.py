@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
+from recbench.linalg.compiled import F, compiled
 from recbench.linalg.topk_kernel import Floats
 
 LANES = 64
@@ -22,13 +23,9 @@ FAST = {"contract", "reassoc", "nsz"}
 """Sums in lanes and fused products; NaN and infinity keep their meaning."""
 
 
-def fast(function: Any) -> Any:
-    """Compile a loop for vector instructions, to be run beside others; keep it on disk."""
-    options: Any = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder to keep it in can be written: compile in every process
-        return njit(**options)(function)
+def fast(function: F) -> F:
+    """Compile a loop for vector instructions."""
+    return compiled(function, fastmath=FAST, error_model="numpy")
 
 
 @intrinsic

@@ -9,7 +9,7 @@ cost as much as a neighbour each.
 import numpy as np
 import numpy.typing as npt
 
-from recbench.linalg.exact_kernel import exact
+from recbench.linalg.compiled import exact
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
