@@ -177,7 +177,7 @@ def thresholds(
     """The τ of rows from `first` to before `last` with Σ [s - τ]₊ = 1; panels have this width.
 
     From below, where more than enough is above τ, the line through those that are leads to the
-    next τ; once nothing more falls out, it is exact.
+    next τ; once nothing more falls out, it is exact. Rounding must not keep it from ending.
     """
     row = np.empty(columns, scores.dtype)
     zero, one = scores.dtype.type(0), scores.dtype.type(1)
@@ -186,17 +186,19 @@ def thresholds(
             stop = min(start + width, columns)
             place = rows * start + r * (stop - start)
             row[start:stop] = scores[place : place + stop - start]
-        tau, before = tops[r] - one, -one
+        tau, before = tops[r] - one, scores.dtype.type(columns + 1)
         while True:
             total, count = zero, zero
             for j in range(columns):
                 inside = row[j] > tau
                 total += row[j] - tau if inside else zero
                 count += one if inside else zero
-            if count in (before, zero):
+            if count == zero:
+                break
+            tau += (total - one) / count  # also the last time: the first steps are long ones
+            if count >= before:
                 break
             before = count
-            tau += (total - one) / count
         out[r] = tau
 
 

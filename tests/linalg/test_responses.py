@@ -247,3 +247,13 @@ def test_stored_cells_are_scored_and_added_up():
     kernel.add_cells(a_bar, c_bar, a, c, starts, columns, values)
     assert np.allclose(a_bar, expected[0], **EXACT)
     assert np.allclose(c_bar, expected[1], **EXACT)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e-2, 1.0])
+def test_thresholds_among_many_scores_that_hardly_differ_are_found_and_end(pool, scale):
+    a, c = some(64, 8, dtype=np.float32), some(8000, 8, seed=1, dtype=np.float32)
+    block = Block(pool, a * np.float32(scale), c, Room())
+    block.respond(Response("excess"))
+    excesses = block.room.scores.reshape(-1)
+    assert excesses.min() >= 0
+    assert excesses.sum(dtype=float) == pytest.approx(len(a), rel=1e-5)
