@@ -19,6 +19,8 @@ from recbench.linalg.topk_kernel import Floats
 
 LANES = 64
 """Columns that are worked on side by side where a sum is not enough."""
+MOST_STEPS = 64
+"""To a threshold; some ten are usual, but rounding may make the last ones go round in circles."""
 FAST = {"contract", "reassoc", "nsz"}
 """Sums in lanes and fused products; NaN and infinity keep their meaning."""
 
@@ -177,7 +179,7 @@ def thresholds(
     """The τ of rows from `first` to before `last` with Σ [s - τ]₊ = 1; panels have this width.
 
     From below, where more than enough is above τ, the line through those that are leads to the
-    next τ; once nothing more falls out, it is exact. Rounding must not keep it from ending.
+    next τ; once nothing more falls out, it is exact.
     """
     row = np.empty(columns, scores.dtype)
     zero, one = scores.dtype.type(0), scores.dtype.type(1)
@@ -186,8 +188,8 @@ def thresholds(
             stop = min(start + width, columns)
             place = rows * start + r * (stop - start)
             row[start:stop] = scores[place : place + stop - start]
-        tau, before = tops[r] - one, scores.dtype.type(columns + 1)
-        while True:
+        tau, before = tops[r] - one, zero
+        for _ in range(MOST_STEPS):
             total, count = zero, zero
             for j in range(columns):
                 inside = row[j] > tau
@@ -196,7 +198,7 @@ def thresholds(
             if count == zero:
                 break
             tau += (total - one) / count  # also the last time: the first steps are long ones
-            if count >= before:
+            if count == before:
                 break
             before = count
         out[r] = tau
