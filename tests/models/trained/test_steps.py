@@ -128,7 +128,8 @@ MF = Mf(init=0.6)
 
 
 def test_every_loss_is_here():
-    assert sorted([*papers.LOSSES, *QUADRATIC]) == LOSSES.names()
+    ours = [name for name in LOSSES.names() if LOSSES.source(name).startswith("recbench ")]
+    assert sorted([*papers.LOSSES, *QUADRATIC]) == ours  # other tests register some of their own
 
 
 @pytest.mark.parametrize("score", ["dot", "cosine", "distance"])
