@@ -26,8 +26,12 @@ import numpy as np
 from recbench.linalg import blas
 from recbench.linalg.types import Floats, Indices, Vector
 
-PANEL = 512
-"""Columns of a panel: 512 rows of them are 1 MB in float32, half of a core's own cache."""
+PANEL = 1024
+"""Columns of a panel, at least."""
+SCORES = 1 << 19
+"""Scores of a panel, where there are fewer rows: 2 MB in float32, what a core has of its own."""
+DEEPEST = 80.0
+"""How far below their bound exponents may be: e^-80 is still a number in float32."""
 
 PANELS = 8
 """Panels at least, where rows face columns of their own and there are as many columns."""
@@ -95,13 +99,18 @@ class Block:
     @property
     def panel(self) -> int:
         """How many of them are worked on at a time."""
-        return PANEL
+        return max(PANEL, SCORES // max(len(self.a), 1))
 
     def respond(
         self, response: Response, shift: Vector | float = 0.0, weights: Floats | None = None,
-        hide: Hide | None = None,
+        hide: Hide | None = None, bound: float | None = None,
     ) -> Means:  # fmt: skip
-        """Make the responses; `weights` of columns, adding up to 1, are for exponentials alone."""
+        """Make the responses; `weights` of columns, adding up to 1, are for exponentials alone.
+
+        Where no score is further from 0 than a `bound`, no panel is searched for its largest ones.
+        """
+        from recbench.linalg import responses_kernel as kernel
+
         rows, dtype = len(self.a), self.a.dtype
         given = np.broadcast_to(np.asarray(shift, dtype), rows).copy()
         sums, values, tops = (np.zeros((len(self.bounds), rows), dtype) for _ in range(3))
@@ -110,9 +119,15 @@ class Block:
         if response.kind == "excess":
             given = self._thresholds(hide)
 
+        known = bound is not None and 2 * bound * response.scale <= DEEPEST
+        if known:
+            tops[:] = bound
+
         def work(number: int, start: int, stop: int) -> None:
             if response.kind != "excess":
                 self._fill(number, start, stop, hide)
+            if response.kind == "exponential" and not known:
+                kernel.highest(self._panel(start, stop), tops[number])
             weighing = None if weights is None else weights[start:stop]
             results = sums[number], values[number], tops[number]
             _respond(response, self._panel(start, stop), given, weighing, *results)
@@ -144,15 +159,22 @@ class Block:
         """Gᵀ A."""
         out: Floats = np.empty_like(self.c)
         alike = None if b is None else (b @ self.a).astype(out.dtype)
+        one_scale = bool((self._factor == self._factor[0]).all())
+        scaled = self._scaled(0, c)
 
         def push(number: int, start: int, stop: int) -> None:
-            weight = (self._factor[number] * c).astype(out.dtype)
-            np.matmul(self._panel(start, stop).T, weight[:, None] * self.a, out=out[start:stop])
+            rows = scaled if one_scale else self._scaled(number, c)
+            np.matmul(self._panel(start, stop).T, rows, out=out[start:stop])
             if alike is not None:
                 out[start:stop] += alike
 
         blas.finish(self.pool, push, self.bounds)
         return out
+
+    def _scaled(self, number: int, c: Vector) -> Floats:
+        """The rows times c, on the scale of a panel."""
+        scaled: Floats = (self._factor[number] * c).astype(self.a.dtype)[:, None] * self.a
+        return scaled
 
     def _panel(self, start: int, stop: int) -> Floats:
         rows = len(self.a)
@@ -310,7 +332,6 @@ def _respond(
     of: Callable[[float], Any] = panel.dtype.type
     if response.kind == "exponential":
         weighing = np.empty(0, panel.dtype) if weights is None else weights
-        kernel.highest(panel, tops)
         kernel.exponentials(panel, of(response.scale), weighing, tops, sums)
     elif response.kind == "square":
         kernel.squares(panel, sums, values)

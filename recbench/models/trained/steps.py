@@ -140,7 +140,9 @@ def step(
     if problem.loss.margins:  # items are rows as well
         others, back_others = similarity.users(vectors.items[batch.cells], pool)
 
-    found = _faced(problem, tables, batch, Factors(pool, room, a, c, others))
+    bound = 1.0 if problem.score == "cosine" and kept is None else None
+
+    found = _faced(problem, tables, batch, Factors(pool, room, a, c, others, bound))
     items_bar = back_c(found.items)
     if back_others is not None and found.others is not None:
         more = by_row(batch.cells, back_others(found.others))
@@ -171,6 +173,8 @@ class Factors(NamedTuple):
     items: Floats
     others: Floats | None
     """Items of the interactions, where they are rows as well."""
+    bound: float | None
+    """What no score is further from 0 than, if that is known."""
 
 
 class Found(NamedTuple):
@@ -186,7 +190,7 @@ class Found(NamedTuple):
 
 def _faced(problem: Problem, tables: Mapping[str, Floats], batch: Batch, factors: Factors) -> Found:
     """Let rows face their columns, and ask the loss."""
-    loss, (_, _, a, c, others) = problem.loss, factors
+    loss, a, c, others = problem.loss, factors.users, factors.items, factors.others
     cells = Cells(batch, a, c)
     positives = Positives(
         batch.starts, cells.scores(), problem.degrees[batch.users], problem.train.width,
@@ -196,7 +200,7 @@ def _faced(problem: Problem, tables: Mapping[str, Floats], batch: Batch, factors
     hide = _hiding(problem.train, batch) if loss.unseen and not isinstance(block, Own) else None
     weights = problem.weights if batch.columns is None else None
     response = replace(loss.response, total=problem.train.width)
-    means = block.respond(response, loss.shift(positives), weights, hide)
+    means = block.respond(response, loss.shift(positives), weights, hide, factors.bound)
     grades = loss.grade(positives, means)
 
     size = 1 / max(batch.interactions, 1)
@@ -254,7 +258,7 @@ class Cells:
 
 def _block(factors: Factors, batch: Batch) -> Block:
     """Rows against what they face."""
-    pool, room, a, c, others = factors
+    pool, room, a, c, others, _ = factors
     rows = a if others is None else np.concatenate([a, others])
     if batch.columns is None:
         return Block(pool, rows, c, room)
