@@ -110,18 +110,14 @@ class Adam:
 
 def norm(pool: Executor, arrays: Iterable[Floats]) -> float:
     """The length of all arrays together as one vector, added up in float64 in a fixed order."""
+    from recbench.linalg.adam_kernel import sum_of_squares
+
     blocks = [
         flat[start : start + BLOCK]
         for flat in (array.reshape(-1) for array in arrays)
         for start in range(0, len(flat), BLOCK)
     ]
-    return math.sqrt(sum(pool.map(_sum_of_squares, blocks)))
-
-
-def _sum_of_squares(block: Floats) -> float:
-    wide = block.astype(np.float64)
-    with np.errstate(over="ignore"):  # infinite is what it then is
-        return float(wide @ wide)
+    return math.sqrt(sum(pool.map(sum_of_squares, blocks)))
 
 
 def _by_rows(array: Floats) -> Floats:

@@ -1,11 +1,11 @@
-"""The compiled loop of `adam`; importing this module imports numba, so import it late."""
+"""The compiled loops of `adam`; importing this module imports numba, so import it late."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from recbench.linalg.compiled import exact
+from recbench.linalg.compiled import F, compiled, exact
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
@@ -44,3 +44,18 @@ def step(
                 m, v = keep1 * mean[r, k] + add1 * g, keep2 * square[r, k] + add2 * g * g
                 mean[r, k], square[r, k] = m, v
                 table[r, k] -= rate * m / (np.sqrt(v) * root + epsilon)
+
+
+def _summing(function: F) -> F:
+    """Compile a sum that may be taken in any order, always the same one."""
+    return compiled(function, error_model="numpy", fastmath={"contract", "reassoc"})
+
+
+@_summing
+def sum_of_squares(numbers: Floats) -> float:
+    """Σ x² in float64."""
+    total = 0.0
+    for i in range(len(numbers)):
+        wide = np.float64(numbers[i])
+        total += wide * wide
+    return total
