@@ -543,5 +543,5 @@ def test_killed_again_and_again_it_ends_with_the_same_bits(tmp_path):
     for moment in (0, 3, 17, 40):
         command = [sys.executable, "-c", KILLED, str(folder), str(n), str(moment)]
         assert subprocess.run(command, env=os.environ).returncode == -signal.SIGKILL
-    found = inverse(n, pytest.fail, folder=folder, identity="a")
+    found = inverse(n, pytest.fail, side=16, folder=folder, identity="a")
     assert np.array_equal(whole(found), whole(inverse(n, fill, side=16)))
