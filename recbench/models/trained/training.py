@@ -27,7 +27,7 @@ from recbench.models.factors.losses import QuadraticLoss
 from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, Scorer
 from recbench.models.trained.batches import Batch, Draws, users_at_once
-from recbench.models.trained.encoders import Encoder, Gradient
+from recbench.models.trained.encoders import Encoder, Gradient, Mf
 from recbench.models.trained.foldin import FoldIn, Newcomers
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.losses import trained
@@ -180,6 +180,15 @@ class TrainedFamily(Family[Trainable]):
             fit = Epochs(longest, matrix, pool, ctx)
             return run(fit, ctx, longest.name, longest.text, longest.training.schedule, counts)
 
+    def operations(self, models: Sequence[Trainable], train: sparse.csr_array) -> float | None:
+        """Three products of matrices in every step, where these take nearly all of the time."""
+        longest = max(models, key=lambda model: model.training.epochs)
+        training, loss = longest.training, trained(longest.loss)
+        by_user = training.negatives_for(loss, longest.encoder) == "all" and not loss.pairs
+        if not by_user or not isinstance(longest.encoder, Mf):
+            return None
+        return 6.0 * train.shape[0] * train.shape[1] * training.factors * training.epochs
+
 
 def check(model: Trainable) -> None:
     """Refuse a model that makes no sense on any data."""
@@ -192,13 +201,17 @@ def check(model: Trainable) -> None:
         )
 
 
+def _faced(training: Training, negatives: str, items: int) -> int:
+    """How many items a row faces."""
+    return {"all": items, "batch": training.batch}.get(negatives, min(training.drawn, items))
+
+
 def _refuse(model: Trainable, train: sparse.csr_array, ctx: Context) -> None:
     """Say what cannot be trained on these data, before anything is."""
     check(model)  # a class of a plugin may not have done so
     training, loss = model.training, trained(model.loss)
     negatives, (users, items) = training.negatives_for(loss, model.encoder), train.shape
-    drawn = min(training.drawn, items)
-    faced = {"all": items, "batch": training.batch}.get(negatives, drawn)
+    faced = _faced(training, negatives, items)
     size = np.dtype(ctx.dtype).itemsize
     # Tables, both moments, their gradient, what is spread, and what validation liked best.
     tables = 6 * (users + items) * training.factors * size
