@@ -52,6 +52,7 @@ small = st.integers(0, 4)
 some_rows = st.lists(st.tuples(small, small, st.integers(1, 3)), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(some_rows, st.randoms(use_true_random=False))
 def test_exactly_the_recipes_that_hit_are_found(rows, random):

@@ -9,6 +9,7 @@ def differences(shift: float = 0.02, users: int = 300) -> np.ndarray:
     return np.random.default_rng(5).normal(shift, 0.1, (users, 1))
 
 
+@pytest.mark.slow
 def test_the_permutation_test_agrees_with_scipy():
     d = differences(0.01)
     ours = permutation_p(d, resamples=20_000)[0]

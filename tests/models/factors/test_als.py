@@ -206,6 +206,7 @@ def test_the_objective_never_rises(model, solver):
     assert values[-1] < values[1]
 
 
+@pytest.mark.slow
 @alternating
 def test_conjugate_gradients_reach_the_exact_objective(model):
     exact, _, _ = fitted(long(model, 60, factors=2), example())
@@ -348,6 +349,7 @@ def test_rg2_svd_minimises_the_exact_rgx():
         assert objective(model, matrix, *other) + products(*other) > best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
 def test_the_exact_rgx_ends_where_neither_side_has_a_slope(alpha):
     """Its items are tied together by their sum, and come to rest over many sweeps."""
@@ -442,6 +444,7 @@ def test_a_stranger_gets_the_best_factors_for_his_history(model, train):
     assert np.abs(slope[-1]).max() < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [cls for cls in ALL if cls is not Rg2Svd])
 def test_the_contract_is_kept_with_conjugate_gradients_too(cls):
     """As every model is found to keep it by itself: tests/models/test_contract.py."""
