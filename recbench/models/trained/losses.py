@@ -5,7 +5,7 @@ the user and n that of items. τ_u is the share of items that the user likes, kn
 (1 + α) a_u / n.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,13 @@ def _debiasing(positives: Positives, alpha: float) -> Vector:
     return tau
 
 
+def _against_all(positives: Positives, means: Means, t: float, weight: float = 1.0) -> Grades:
+    """λ a_u log E e^(s/t) - Σ s_ui / t: what softmax, MINE and their kin have in common."""
+    lengths = positives.lengths
+    value = weight * (lengths @ means.value) - positives.scores.sum() / t
+    return Grades(value, weight * lengths / t, np.full(len(positives.scores), -1 / t))
+
+
 @LOSSES.register("softmax")
 @dataclass(frozen=True)
 class Softmax(Loss):
@@ -57,10 +64,9 @@ class Softmax(Loss):
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """a_u log Σ e^(s/t) - Σ s_ui / t."""
-        lengths = positives.lengths
-        logs = means.value + np.log(positives.catalogue)
-        value = lengths @ logs - positives.scores.sum() / self.t
-        return Grades(value, lengths / self.t, np.full(len(positives.scores), -1 / self.t))
+        grades = _against_all(positives, means, self.t)
+        constant = float(positives.lengths.sum() * np.log(positives.catalogue))
+        return replace(grades, value=grades.value + constant)
 
 
 @LOSSES.register("mine")
@@ -80,9 +86,7 @@ class Mine(Loss):
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """As softmax, but for a constant."""
-        lengths = positives.lengths
-        value = lengths @ means.value - positives.scores.sum() / self.t
-        return Grades(value, lengths / self.t, np.full(len(positives.scores), -1 / self.t))
+        return _against_all(positives, means, self.t)
 
 
 @LOSSES.register("mine-plus")
@@ -103,10 +107,7 @@ class MinePlus(Loss):
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """λ a_u log E e^(s/t) - Σ s_ui / t."""
-        lengths = positives.lengths
-        value = self.weight * (lengths @ means.value) - positives.scores.sum() / self.t
-        cells = np.full(len(positives.scores), -1 / self.t)
-        return Grades(value, self.weight * lengths / self.t, cells)
+        return _against_all(positives, means, self.t, self.weight)
 
 
 @LOSSES.register("ssm")
@@ -133,10 +134,7 @@ class Ssm(Loss):
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """λ a_u log E e^(s/t) - Σ s_ui / t."""
-        lengths = positives.lengths
-        value = self.weight * (lengths @ means.value) - positives.scores.sum() / self.t
-        cells = np.full(len(positives.scores), -1 / self.t)
-        return Grades(value, self.weight * lengths / self.t, cells)
+        return _against_all(positives, means, self.t, self.weight)
 
 
 @LOSSES.register("infonce")
