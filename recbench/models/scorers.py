@@ -100,6 +100,27 @@ class ItemItem(Base):
         )
 
 
+Strangers = Callable[[sparse.csr_array], Floats]
+"""Vectors from histories."""
+
+
+class FoldIn:
+    """User factors: those of training by row, of anybody else from the history."""
+
+    def __init__(self, trained: Floats, strangers: Strangers) -> None:
+        self.trained, self.strangers = trained, strangers
+
+    def __call__(self, history: sparse.csr_array, rows: Indices) -> Floats:
+        """The factors of a block of users."""
+        new = rows < 0
+        if not new.any():
+            return self.trained[rows]
+        factors = np.empty((len(rows), self.trained.shape[1]), self.trained.dtype)
+        factors[~new] = self.trained[rows[~new]]
+        factors[new] = self.strangers(history[new])
+        return factors
+
+
 class Factors(Base):
     """A user's score of item j is the product of their factors, plus the item's bias if any.
 

@@ -8,6 +8,7 @@ trained on or not: by the same half sweep, to the same result.
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, make_dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
@@ -16,14 +17,14 @@ from scipy import sparse
 from recbench.errors import RecbenchError, UsageError
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Pattern, Terms, solve, turn
-from recbench.linalg.types import Floats, Indices
+from recbench.linalg.types import Floats
 from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors import losses
 from recbench.models.factors.losses import Objective, QuadraticLoss
 from recbench.models.rounds import Rounds, Schedule, Trace, run
-from recbench.models.scorers import Factors, Scorer
+from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.params import Described, held, inlined, param
 from recbench.registry import LOSSES, MODELS
 
@@ -33,30 +34,14 @@ def factors_param() -> Any:
     return param(64, help="factors of each user and item", low=1, log=True)
 
 
-class FoldIn:
-    """User factors: those of training by row, of anybody else from the history."""
-
-    def __init__(self, objective: Objective, basis: Basis, trained: Floats) -> None:
-        self.objective, self.basis, self.trained = objective, basis, trained
-
-    def __call__(self, history: sparse.csr_array, rows: Indices) -> Floats:
-        """The factors of a block of users."""
-        strangers = rows < 0
-        if not strangers.any():
-            return self.trained[rows]
-        factors = np.empty((len(rows), self.trained.shape[1]), self.trained.dtype)
-        factors[~strangers] = self.trained[rows[~strangers]]
-        factors[strangers] = self.from_history(history[strangers])
-        return factors
-
-    def from_history(self, history: sparse.csr_array) -> Floats:
-        """Factors from nothing but histories."""
-        pattern = Pattern.of(history)
-        out = np.empty((history.shape[0], self.trained.shape[1]), self.trained.dtype)
-        terms = self.objective.user_terms(pattern.lengths, history.shape[1])
-        with blas.workers() as pool:
-            solve(pool, pattern, self.basis, terms, out)
-        return out
+def from_histories(objective: Objective, basis: Basis, history: sparse.csr_array) -> Floats:
+    """User factors from nothing but histories."""
+    pattern = Pattern.of(history)
+    out = np.empty((history.shape[0], basis.factors.shape[1]), basis.factors.dtype)
+    terms = objective.user_terms(pattern.lengths, history.shape[1])
+    with blas.workers() as pool:
+        solve(pool, pattern, basis, terms, out)
+    return out
 
 
 @dataclass(frozen=True)
@@ -113,7 +98,8 @@ class Problem:
 
     def scorer(self, basis: Basis, p: Floats, factors: int) -> Scorer:
         """Hand out the factors, with a fact if they are fewer than were asked for."""
-        base = Factors(FoldIn(self.objective, basis, p), basis.factors)
+        newcomers = partial(from_histories, self.objective, basis)
+        base = Factors(FoldIn(p, newcomers), basis.factors)
         return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < factors else {})
 
 

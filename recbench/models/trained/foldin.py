@@ -5,7 +5,7 @@ his own, one is found for the newcomer: the loss of his interactions goes down a
 alone, all items staying where they are.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from recbench.linalg import blas
 from recbench.linalg.adam import Adam
 from recbench.linalg.normal import Pattern
 from recbench.linalg.responses import Room
-from recbench.linalg.types import Floats, Indices
+from recbench.linalg.types import Floats
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import Bound, Forward, Gradient, Weights, by_row
 from recbench.models.trained.similarity import SIMILARITIES
@@ -27,26 +27,6 @@ REACH = 0.3
 AT_ONCE = 512
 EPSILON = 1e-15
 """Of Adam: derivatives get smaller the more newcomers come at once, which must not matter."""
-
-Strangers = Callable[[sparse.csr_array], Floats]
-"""Vectors from histories."""
-
-
-class FoldIn:
-    """User factors: those of training by row, of anybody else from the history."""
-
-    def __init__(self, trained: Floats, strangers: Strangers) -> None:
-        self.trained, self.strangers = trained, strangers
-
-    def __call__(self, history: sparse.csr_array, rows: Indices) -> Floats:
-        """The factors of a block of users."""
-        new = rows < 0
-        if not new.any():
-            return self.trained[rows]
-        factors = np.empty((len(rows), self.trained.shape[1]), self.trained.dtype)
-        factors[~new] = self.trained[rows[~new]]
-        factors[new] = self.strangers(history[new])
-        return factors
 
 
 class Newcomers:

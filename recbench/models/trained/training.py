@@ -25,10 +25,10 @@ from recbench.models.context import Context
 from recbench.models.factors.als import checked
 from recbench.models.factors.losses import QuadraticLoss
 from recbench.models.rounds import Rounds, Schedule, Trace, run
-from recbench.models.scorers import Factors, Scorer
+from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.models.trained.batches import Batch, Draws, users_at_once
 from recbench.models.trained.encoders import Encoder, Gradient, Mf
-from recbench.models.trained.foldin import FoldIn, Newcomers
+from recbench.models.trained.foldin import Newcomers
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.losses import trained
 from recbench.models.trained.similarity import SIMILARITIES
