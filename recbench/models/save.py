@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.errors import DataError, RecbenchError, unknown
+from recbench.fields import checked, parsed
 from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
 from recbench.linalg.locked import locked
 from recbench.linalg.tiles import Tiles
@@ -42,6 +43,19 @@ FORMAT = 2
 """2 added digests."""
 HEADER = "model.json"
 Id = int | str
+
+
+class Header(TypedDict):
+    """What model.json says."""
+
+    format: int
+    model: str
+    dataset: str
+    fingerprint: str
+    base: Literal["constant", "tiles", "weights"]
+    scaled: bool
+    files: NotRequired[dict[str, str]]
+    """The SHA-256 of each file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +129,7 @@ def load(folder: Path) -> Recommender:
     """Read a folder written by `Recommender.save`; large arrays are verified and mapped."""
     try:
         content = (folder / HEADER).read_bytes()
-        header = json.loads(content)
+        header = checked(Header, parsed(content))
         if header["format"] > FORMAT:
             raise DataError(f"{folder} was written by a newer recbench; upgrade to read it")
         if (header["format"] > 1 or DIGEST in header) and not is_sealed(content):

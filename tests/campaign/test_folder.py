@@ -9,7 +9,7 @@ from recbench.campaign.folder import Campaign
 from recbench.campaign.selection import selected
 from recbench.campaign.table import table
 from recbench.errors import DataError
-from toys import ROW, trial
+from toys import ROW, RUN, trial
 
 
 @pytest.fixture
@@ -97,13 +97,11 @@ def test_a_line_of_the_log_that_is_something_else_is_not_a_row(campaign):
 
 
 def test_a_run_replaces_what_it_said_of_itself(campaign):
-    campaign.add_run({"id": "a", "status": "running"})
-    campaign.add_run({"id": "b", "status": "running"})
-    campaign.add_run({"id": "a", "status": "finished"})
-    assert campaign.manifest()["runs"] == [
-        {"id": "b", "status": "running"},
-        {"id": "a", "status": "finished"},
-    ]
+    campaign.add_run(RUN | {"id": "a", "status": "running"})
+    campaign.add_run(RUN | {"id": "b", "status": "running"})
+    campaign.add_run(RUN | {"id": "a", "status": "finished"})
+    runs = campaign.manifest()["runs"]
+    assert [(run["id"], run["status"]) for run in runs] == [("b", "running"), ("a", "finished")]
 
 
 def test_an_unwritable_folder_is_one_sentence(tmp_path):
