@@ -44,6 +44,20 @@ def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} '{name}'; {hint}")
 
 
+def printable(text: str) -> str:
+    """Words of others in a sentence: nothing in them speaks to the terminal."""
+    return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
+
+
+def reason_of(error: BaseException) -> str:
+    """What others raised, as one line: its kind, and what it says of itself, if it can."""
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - whatever a class of others does to make its text
+        words = ""
+    return printable(f"{type(error).__name__}: {words}")
+
+
 def counted(number: int, what: str) -> str:
     """A number and a noun that agree: 1 trial, 2 trials."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -61,7 +61,7 @@ def parsed(content: bytes | str) -> Any:
 
 def _within(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
+        return value.values()
     return value if isinstance(value, list) else ()
 
 
@@ -92,7 +92,7 @@ def check_of(hint: Any) -> Check:
     """The check of a type: values that fit come out of it, others raise Misfit."""
     origin, arms = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
-        return _anything
+        return writable
     if hint is Path:
         return lambda given: Path(_text(given))
     if hint is str:
@@ -134,14 +134,19 @@ def _plain(kinds: Sequence[type], optional: bool) -> Check:
     return check
 
 
-def _anything(given: Any) -> Any:
-    """Whatever it is, it can be written."""
+def writable(given: Any) -> Any:
+    """Whatever it is, it can be written: text without half characters, numbers within bounds."""
     if type(given) is str:
         _text(given)
     elif type(given) is int:
         _number(given)
-    for inner in _within(given):
-        _anything(inner)
+    elif isinstance(given, list):
+        for index, item in enumerate(given):
+            _at(index, writable, item)
+    elif isinstance(given, dict):
+        for key, item in given.items():
+            _at(str(key), writable, item)
+            writable(key)
     return given
 
 

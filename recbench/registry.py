@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from recbench.errors import UsageError, unknown
+from recbench.errors import UsageError, reason_of, unknown
 from recbench.params import chosen, make
 
 T = TypeVar("T")
@@ -95,11 +95,11 @@ def load_plugin(path: Path) -> types.ModuleType:
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
         spec.loader.exec_module(module)
-    except UsageError:
+    except (UsageError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         del sys.modules[name]
-        raise UsageError(f"--plugin {path}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"--plugin {path}: {reason_of(error)}") from error
     return module
 
 

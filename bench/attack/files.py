@@ -35,33 +35,13 @@ class Attack:
         mischief.campaign(folder)
         (folder / "results").mkdir()
         (folder / "results" / "out").symlink_to(folder / "out")
-        self._save_models()
-        self._fetch()
-
-    def _save_models(self) -> None:
-        from recbench.data.open import OwnFile, open_file
-        from recbench.models.context import Context
-        from recbench.models.save import fit
-
-        data = open_file(OwnFile(Path(mischief.TOY), user="u", item="i"))
-        fit("ease[l2=1]", data).save(self.folder / "models" / "weights")
-        fit("popularity", data).save(self.folder / "models" / "constant")
-        on_disk = Context(scratch=self.folder / "tiles")
-        fit("ease[l2=1]", data, on_disk).save(self.folder / "models" / "tiles")
-
-    def _fetch(self) -> None:
-        """A record, and a partial file with its version, as a fetch that was cut leaves them."""
-        raw = self.folder / "raw" / "toy"
-        raw.mkdir(parents=True)
-        (self.folder / "datasets.yaml").write_text(CATALOGUE, encoding="utf-8")
-        shutil.copy(mischief.TOY, raw / "t.csv")
-        done = command("fetch", "toy", "--from", str(raw / "t.csv"))
-        assert done.code == 0, done
-        shutil.copytree(self.folder / "home", self.folder / "whole-home")
-        where = self.folder / "whole-home" / "raw" / "toy"
-        (where / ".t.csv.part").write_bytes(b"u,i\n")
-        version = {"url": URL, "etag": '"1"', "modified": "", "total": 99}
-        (where / ".t.csv.part.json").write_text(json.dumps(version), encoding="utf-8")
+        mischief.models(folder / "models")
+        mischief.fetched(folder)
+        (folder / "home").rename(folder / "whole-home")
+        raw = folder / "whole-home" / "raw" / "toy"
+        (raw / ".toy.csv.part").write_bytes(b"u,i\n")
+        version = {"url": mischief.URL, "etag": '"1"', "modified": "", "total": 99}
+        (raw / ".toy.csv.part.json").write_text(json.dumps(version), encoding="utf-8")
 
     def attempt(self, dice: random.Random) -> Verdict:
         """Bend one file, and have it read."""
@@ -80,7 +60,7 @@ class Attack:
     def _model(self, dice: random.Random) -> Verdict:
         from recbench.models.save import load
 
-        kind = dice.choice(["weights", "constant", "tiles"])
+        kind = dice.choice(mischief.MODELS)
         model = fresh(self.folder / "model", self.folder / "models" / kind)
         path = dice.choice([model / "model.json", *sorted(p for p in model.rglob("*.json"))])
         said = spoil(dice, path)
@@ -91,23 +71,12 @@ class Attack:
         home = fresh(self.folder / "home", self.folder / "whole-home")
         shutil.rmtree(home / "prepared")
         raw = home / "raw" / "toy"
-        path = dice.choice([raw / "t.csv.json", raw / ".t.csv.part.json"])
+        path = dice.choice([raw / "toy.csv.json", raw / ".toy.csv.part.json"])
         said = spoil(dice, path)
-        if path.name == ".t.csv.part.json":
-            (raw / "t.csv").unlink()
+        if path.name == ".toy.csv.part.json":
+            (raw / "toy.csv").unlink()
         words = dice.choice([("fetch", "toy"), ("fetch", "--dry-run", "toy"), ("list", "datasets")])
         return command(*words).verdict(f"{said}; {words[0]}")
-
-
-URL = "http://127.0.0.1:9/t.csv"
-CATALOGUE = f"""
-toy:
-  title: A toy
-  licence: mine
-  reader: delimited
-  options: {{columns: {{user: u, item: i}}}}
-  files: [{{name: t.csv, urls: ["{URL}"]}}]
-"""
 
 
 def spoil(dice: random.Random, path: Path) -> str:

@@ -90,3 +90,45 @@ RUN = [
     "-m", "ease", "-m", "popularity", "-m", "ials", "--set", "ials.factors=2",
     "--set", "ials.iterations=2", "--grid", "ease.l2=1,10",
 ]  # fmt: skip
+
+
+MODELS = ("weights", "constant", "tiles")
+
+
+def models(folder: Path) -> None:
+    """A saved model of each kind, by the name of its kind."""
+    import numpy as np
+
+    from recbench.data.open import OwnFile, open_file
+    from recbench.models.context import Context
+    from recbench.models.save import Recommender, fit
+    from recbench.models.scorers import ItemItem, Scorer
+
+    data = open_file(OwnFile(Path(TOY), user="u", item="i"))
+    weights = ItemItem(np.random.default_rng(0).random((data.n_items, data.n_items)))
+    Recommender("mine", Scorer(weights), data.item_ids).save(folder / "weights")
+    fit("popularity", data).save(folder / "constant")
+    fit("ease[l2=1]", data, Context(scratch=folder.parent / "tiles")).save(folder / "tiles")
+    for kind in MODELS:
+        header = json.loads((folder / kind / "model.json").read_text(encoding="utf-8"))
+        assert header["base"] == kind, header
+
+
+def fetched(folder: Path) -> None:
+    """A catalogue with `toy`, which was taken from a file and prepared."""
+    from bench.attack.suite import command
+
+    (folder / "datasets.yaml").write_text(CATALOGUE, encoding="utf-8")
+    done = command("fetch", "toy", "--from", TOY)
+    assert done.code == 0, done
+
+
+URL = "http://127.0.0.1:9/toy.csv"
+CATALOGUE = f"""
+toy:
+  title: A toy
+  licence: mine
+  reader: delimited
+  options: {{columns: {{user: u, item: i}}}}
+  files: [{{name: toy.csv, urls: ["{URL}"]}}]
+"""

@@ -227,12 +227,13 @@ def command(*words: str) -> Said:
 
 def sentence_of(call: Callable[[], object]) -> Said:
     """Call a function of recbench as a command would: its errors are sentences."""
+    from recbench.cli import Sentence
     from recbench.errors import RecbenchError
 
     try:
         return Said(0, repr(call()), "")
     except RecbenchError as error:
-        return Said(error.exit_code, "", f"Error: {error}")
+        return Said(error.exit_code, "", f"Error: {Sentence(error).message}")
     except Exception as error:  # noqa: BLE001 - the point is to see what escapes
         return Said(1, "", "", last_lines(error))
 

@@ -21,7 +21,7 @@ from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
 from recbench.environment import recent_peak, restart_peak
-from recbench.errors import DataError, RecbenchError, Refused, UsageError
+from recbench.errors import DataError, RecbenchError, Refused, UsageError, printable, reason_of
 from recbench.evaluate.evaluate import PerUser, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
@@ -126,9 +126,9 @@ class Worker:
             try:
                 done = list(self._work(replace(job, trials=able)))
                 self._check_split()
-            except DataError:
-                raise  # the data failed, not the model
-            except (Exception, SystemExit) as error:  # to end the program is not for models
+            except (DataError, KeyboardInterrupt):
+                raise  # the data failed, not the model; or somebody does not want to wait
+            except BaseException as error:  # to end the program is not for models
                 self._split_again()
                 if self.debug:
                     raise
@@ -311,10 +311,10 @@ class _Judge:
 def _verdict(error: BaseException) -> tuple[str, str]:
     """The status and the reason of a trial that raised."""
     if isinstance(error, Refused):
-        return "skipped", str(error)
+        return "skipped", printable(str(error))
     if isinstance(error, RecbenchError):
-        return "failed", str(error)
-    return "failed", f"{type(error).__name__}: {error}"
+        return "failed", printable(str(error))
+    return "failed", reason_of(error)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import sys
 import click
 
 from recbench import __version__
-from recbench.errors import RecbenchError
+from recbench.errors import RecbenchError, printable
 
 COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
@@ -48,7 +48,7 @@ class Sentence(click.ClickException):
     """One of our errors as click shows it: a line on standard error and an exit code."""
 
     def __init__(self, error: RecbenchError) -> None:
-        super().__init__(str(error))
+        super().__init__(printable(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for the class
 
 

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from recbench.brackets import split_commas
-from recbench.errors import UsageError
+from recbench.errors import UsageError, printable
 
 PATH = click.Path(path_type=Path)
 
@@ -100,7 +100,7 @@ def console(stderr: bool = False) -> Any:
 
 def say(text: str) -> None:
     """Tell the person at the terminal something that is not a result."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
 
 
 LINES_APART = 10.0

@@ -11,6 +11,8 @@ from typing import Any
 import yaml
 from yaml.constructor import SafeConstructor
 
+from recbench.fields import Misfit, writable
+
 MAX_BYTES = 1 << 22
 MAX_DEPTH = 40
 MAX_NODES = 100_000
@@ -37,7 +39,9 @@ def compose(path: Path) -> yaml.Node | None:
 def construct(node: yaml.Node) -> Any:
     """Plain values: words, numbers, dates, lists and mappings."""
     try:
-        return SafeConstructor().construct_document(node)
+        return writable(SafeConstructor().construct_document(node))
+    except Misfit as error:
+        raise TooMuch(str(error)) from error
     except (ValueError, OverflowError) as error:  # a date or a number that there is not
         raise TooMuch(f"it has a value that is none: {str(error)[:80]}") from error
 

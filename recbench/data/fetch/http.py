@@ -321,6 +321,9 @@ class Transfer:
         page = response.headers.get("Content-Type", "").startswith("text/html")
         if page and not self.file.pinned:
             raise Unusable("it answers with a web page")
+        framing = response.headers.get("Transfer-Encoding", "chunked")
+        if framing.strip().lower() != "chunked":  # then its end is not where it seems to be
+            raise Unusable(f"it sends the file in {framing} transfer encoding")
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding != "identity" and not self.file.name.endswith((".gz", ".tgz", ".zip")):
             raise Unusable(f"it sends the file in {encoding} encoding, which was not asked for")
