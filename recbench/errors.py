@@ -6,7 +6,10 @@ escapes is a bug of ours.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
+
+LONG_WORD = re.compile(r"\S{500,}")
 
 
 class RecbenchError(Exception):
@@ -45,7 +48,8 @@ def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
 
 
 def printable(text: str) -> str:
-    """Words of others in a sentence: nothing in them speaks to the terminal."""
+    """Words of others in a sentence: of sane length, and nothing in them speaks to the terminal."""
+    text = LONG_WORD.sub(lambda match: f"{match[0][:60]}…", text)
     return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from recbench.errors import UsageError, reason_of, unknown
+from recbench.files import readable
 from recbench.params import chosen, make
 
 T = TypeVar("T")
@@ -105,6 +106,8 @@ def load_plugin(path: Path) -> types.ModuleType:
 
 def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict[str, str]]:
     """Split `name[key=value,…]` into the class called name and its settings."""
+    if readable(text) != text:
+        raise UsageError(f"'{readable(text)}' is not all text; give the file another name")
     if text.startswith(FILE):
         return registry.get("file"), {"path": text.removeprefix(FILE)}
     return chosen(text, registry)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for folder in (ROOT / "tests" / "data" / "readers", ROOT / "tests", ROOT):
     sys.path.insert(0, str(folder))
 
-from bench.attack.suite import BAD, GOOD, Tally, assault, dice_of, judged, table
+from bench.attack.suite import BAD, GOOD, Tally, assault, dice_of, judged, table  # noqa: E402 - tests' files first
 
 COST = {
     "flips": 1, "files": 1, "readers": 1, "servers": 1, "catalogues": 1, "plugins": 1,

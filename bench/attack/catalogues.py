@@ -11,12 +11,14 @@ import mutations
 import yaml
 
 from bench.attack import mischief
-from bench.attack.suite import Verdict, command
+from bench.attack.suite import SECONDS, Verdict, command
 
 SAMPLE = {
     "toy": {
         "title": "A toy", "licence": "mine", "reader": "delimited", "split": "strong",
-        "options": {"columns": {"user": "u", "item": "i", "value": "s"}, "delimiter": ",", "header": "yes"},
+        "options": {
+            "columns": {"user": "u", "item": "i", "value": "s"}, "delimiter": ",", "header": "yes"
+        },
         "files": [{"name": "toy.csv", "path": "toy.csv", "bytes": None, "about": 10}],
         "positive": ">= 0", "dedup": True, "filters": [{"users": 2, "items": 1, "mode": "pass"}],
         "expected": {"users": 60, "items": 20, "interactions": 500, "verified": False},
@@ -25,23 +27,27 @@ SAMPLE = {
     }
 }  # fmt: skip
 CONFIG = {
-    "model": ["ease"], "grid": ["l2=1,10"], "search": "random", "data": "toy.csv", "user": "u", "item": "i",
-    "metric": ["ndcg@10"], "quiet": True, "seed": "0", "jobs": 1, "trials": 4,
+    "model": ["ease"], "grid": ["l2=1,10"], "search": "random", "data": "toy.csv", "user": "u",
+    "item": "i", "metric": ["ndcg@10"], "quiet": True, "seed": "0", "jobs": 1, "trials": 4,
 }  # fmt: skip
 WORDS = (
     ("fetch", "toy"), ("list", "datasets"), ("list", "datasets", "--json"), ("info", "toy"),
     ("fetch", "--dry-run", "toy"), ("run", "-q", "-d", "toy", "-m", "popularity", "-o", "out"),
-    ("info", "toy", "--bibtex"), ("recipe-search", "toy", "--target", "60,20,300", "--users", "2:3", "--items", "2:3"),
+    ("info", "toy", "--bibtex"),
+    ("recipe-search", "toy", "--target", "60,20,300", "--users", "2:3", "--items", "2:3"),
 )  # fmt: skip
 PIECES = (
     "&a ", "*a", "!!python/object:os.system x", "!!binary x", "!!set {a}", "<<: *a", "? ", "- ",
-    "0x" + "f" * 6000, "[" * 60, "{" * 60, "2026-99-99", "0x", "1_0", "1:60", ".inf", ".nan", "0o8", "~", "%TAG ! x",
-    "---\n", "...\n", "\t", "|\n", ">\n", "\x85", "\ufeff", "'", '"', '"\\ud800"', '"\\x00"',
+    "0x" + "f" * 6000, "[" * 60, "{" * 60, "2026-99-99", "0x", "1_0", "1:60", ".inf", ".nan", "0o8",
+    "~", "%TAG ! x", "---\n", "...\n", "\t", "|\n", ">\n", "\x85", "\ufeff", "'", '"', '"\\ud800"',
+    '"\\x00"',
 )  # fmt: skip
 
 
 class Attack:
     """One file of YAML."""
+
+    patience = SECONDS
 
     def set_up(self, folder: Path) -> None:
         """Make the data that the sample is about."""

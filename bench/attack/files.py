@@ -12,7 +12,7 @@ from pathlib import Path
 import mutations
 
 from bench.attack import mischief
-from bench.attack.suite import Said, Verdict, command, fresh, sentence_of
+from bench.attack.suite import SECONDS, Said, Verdict, command, fresh, sentence_of
 from recbench.data.fetch.raw import PATIENT
 from recbench.files import DIGEST, sealed
 
@@ -27,6 +27,8 @@ RESULTS = ("trials.jsonl", "manifest.json", "metrics.csv", "traces/*", "per-user
 
 class Attack:
     """One file of a results folder, of a saved model, of tiles, or of what was fetched."""
+
+    patience = SECONDS
 
     def set_up(self, folder: Path) -> None:
         """Run a campaign, save models, fetch a file."""

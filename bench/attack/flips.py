@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.attack import mischief
-from bench.attack.suite import Said, Verdict, command, sentence_of
+from bench.attack.suite import SECONDS, Said, Verdict, command, sentence_of
 
 SHOWN = (
     ("show", "--json", "out"), ("show", "--trials", "--format", "csv", "out"),
@@ -20,6 +20,8 @@ SHOWN = (
 
 class Attack:
     """One file with some bits turned."""
+
+    patience = SECONDS
 
     def set_up(self, folder: Path) -> None:
         """Make every kind of file, and note what is read of it."""

@@ -77,7 +77,6 @@ TOY = "toy.csv"
 def campaign(folder: Path) -> None:
     """A finished campaign on toy data in folder/whole, of three models, with traces."""
     import toys
-
     from bench.attack.suite import command
 
     (folder / TOY).write_text(toys.csv_of(toys.two_tastes(60, 20)), encoding="utf-8")

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from bench.attack import mischief
-from bench.attack.suite import Verdict, command
+from bench.attack.suite import SECONDS, Verdict, command
 
 TEMPLATE = '''
 import sys
@@ -24,7 +24,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from recbench.errors import DataError, RecbenchError, Refused, UsageError
-from recbench.plugin import METRICS, MODELS, SPLITS, READERS, Base, Constant, Model, Scorer, SplitRule, param
+from recbench.plugin import METRICS, MODELS, Base, Constant, Model, Scorer, param
 
 {top}
 
@@ -58,14 +58,16 @@ def odd(ranking, k):
     return {value}
 '''
 ACTS = (
-    "raise ValueError('x\\x1b[31my')", "raise KeyError", "raise UsageError('no')", "raise Refused('no')",
-    "raise DataError('no')", "raise RecbenchError('\\n' * 5)", "raise MemoryError", "raise SystemExit",
-    "sys.exit(0)", "sys.exit('gone')", "raise KeyboardInterrupt", "raise RecursionError", "1 / 0",
-    "raise BaseException('x')", "raise StopIteration", "raise GeneratorExit", "raise OSError(28, 'full')",
+    "raise ValueError('x\\x1b[31my')", "raise KeyError", "raise UsageError('no')",
+    "raise Refused('no')", "raise DataError('no')", "raise RecbenchError('\\n' * 5)",
+    "raise MemoryError", "raise SystemExit", "sys.exit(0)", "sys.exit('gone')",
+    "raise KeyboardInterrupt", "raise RecursionError", "1 / 0", "raise BaseException('x')",
+    "raise StopIteration", "raise GeneratorExit", "raise OSError(28, 'full')",
     "raise pa.ArrowMemoryError('no')", "raise UnicodeEncodeError('utf-8', 'x', 0, 1, 'y')",
-    "raise ExceptionGroup('x', [ValueError('y')])", "raise type('Odd', (Exception,), {'__str__': None})",
-    "np.empty(1 << 60)", "sys.setrecursionlimit(300)", "print('x')", "assert False",
-    "(lambda f: f(f))(lambda f: f(f))", "np.seterr(all='raise')", "import no_such_module", "pass",
+    "raise ExceptionGroup('x', [ValueError('y')])",
+    "raise type('Odd', (Exception,), {'__str__': None})", "np.empty(1 << 60)",
+    "sys.setrecursionlimit(300)", "print('x')", "assert False", "(lambda f: f(f))(lambda f: f(f))",
+    "np.seterr(all='raise')", "import no_such_module", "pass",
 )  # fmt: skip
 MODEL_ACTS = (
     *ACTS, "train.data[:] = 7", "train.indices[:] = 0", "train.data.base[:] = 7", "del train",
@@ -74,44 +76,53 @@ MODEL_ACTS = (
 )  # fmt: skip
 GIVEN = (
     "Scorer(Odd(train.shape[1]))", "Scorer(Odd(train.shape[1]))", "Scorer(Odd(train.shape[1]))",
-    "Scorer(Constant(np.ones(train.shape[1])))", "None", "7", "Scorer(None)", "Scorer", "[Scorer(None)]",
-    "Scorer(Odd(train.shape[1]), np.ones(3))", "Scorer(Odd(train.shape[1]), 'x')",
+    "Scorer(Constant(np.ones(train.shape[1])))", "None", "7", "Scorer(None)", "Scorer",
+    "[Scorer(None)]", "Scorer(Odd(train.shape[1]), np.ones(3))", "Scorer(Odd(train.shape[1]), 'x')",
     "Scorer(Odd(train.shape[1]), np.full(train.shape[1], np.nan))",
-    "Scorer(Odd(train.shape[1]), np.full(train.shape[1], 1j))",
-    "Scorer(Constant(np.ones(3)))", "Scorer(Constant(None))", "Scorer(Constant('x'))",
-    "Scorer(Constant(np.array(['x'] * train.shape[1])))", "Scorer(Constant(1j * np.ones(train.shape[1])))",
+    "Scorer(Odd(train.shape[1]), np.full(train.shape[1], 1j))", "Scorer(Constant(np.ones(3)))",
+    "Scorer(Constant(None))", "Scorer(Constant('x'))",
+    "Scorer(Constant(np.array(['x'] * train.shape[1])))",
+    "Scorer(Constant(1j * np.ones(train.shape[1])))",
     "Scorer(Constant(np.array(['2026-01-01'] * train.shape[1], dtype='M8[s]')))",
     "Scorer(Constant(np.ma.masked_array(np.ones(train.shape[1]), np.ones(train.shape[1]))))",
     "Scorer(Odd(train.shape[1]), facts={'x': 'y'})", "Scorer(Odd(train.shape[1]), facts={1: 2})",
     "Scorer(Odd(train.shape[1]), facts={'ndcg@10': 1.0})", "Scorer(Odd(train.shape[1]), facts=[1])",
-    "Scorer(Odd(train.shape[1]), facts={'x': 10 ** 400})", "Scorer(Odd(train.shape[1]), facts={'x': np.nan})",
+    "Scorer(Odd(train.shape[1]), facts={'x': 10 ** 400})",
+    "Scorer(Odd(train.shape[1]), facts={'x': np.nan})",
     "Scorer(Odd(train.shape[1]), facts={'\\ud800': 1})", "Scorer(Odd(train.shape[1]), facts=None)",
     "Scorer(Odd(train.shape[1]), rounds='x')", "Scorer(Odd(train.shape[1]), rounds=-1)",
     "Scorer(Odd(train.shape[1]), trace=[{'round': 'x'}])", "Scorer(Odd(train.shape[1]), trace=7)",
     "Scorer(Odd(train.shape[1]), stopped=True)", "Scorer(Odd(train.shape[1]), rounds=10 ** 30)",
 )  # fmt: skip
 SCORES = (
-    *(f"{act}" for act in ACTS), "scores = scores[:, :3]", "scores = None", "scores = 'x'", "scores = 7",
-    "scores = scores * 1j", "scores = scores.astype(str)", "scores = scores.astype('M8[s]')",
-    "scores = np.ma.masked_array(scores, scores > 0)", "scores[:] = np.nan", "scores[0, 0] = np.inf",
-    "scores = scores.astype(bool)", "scores = scores.astype(object)", "scores = scores.tolist()",
-    "scores = sparse.csr_array(scores)", "scores = pd.DataFrame(scores)", "scores = scores.astype(np.float16)",
-    "scores = scores.astype(np.int8)", "scores = np.asmatrix(scores)", "scores = scores.T", "rows[:] = 0",
-    "history.data[:] = 9", "history.indices[:] = 0", "scores = np.broadcast_to(np.ones(1), history.shape)",
-    "scores = scores.astype('m8[s]')", "scores = scores.astype(np.longdouble)", "scores = np.asfortranarray(scores)",
-    "scores = scores.astype([('x', 'f4')])", "scores = scores.astype('V4')", "scores.setflags(write=False)",
+    *(f"{act}" for act in ACTS), "scores = scores[:, :3]", "scores = None", "scores = 'x'",
+    "scores = 7", "scores = scores * 1j", "scores = scores.astype(str)",
+    "scores = scores.astype('M8[s]')", "scores = np.ma.masked_array(scores, scores > 0)",
+    "scores[:] = np.nan", "scores[0, 0] = np.inf", "scores = scores.astype(bool)",
+    "scores = scores.astype(object)", "scores = scores.tolist()",
+    "scores = sparse.csr_array(scores)", "scores = pd.DataFrame(scores)",
+    "scores = scores.astype(np.float16)", "scores = scores.astype(np.int8)",
+    "scores = np.asmatrix(scores)", "scores = scores.T", "rows[:] = 0", "history.data[:] = 9",
+    "history.indices[:] = 0", "scores = np.broadcast_to(np.ones(1), history.shape)",
+    "scores = scores.astype('m8[s]')", "scores = scores.astype(np.longdouble)",
+    "scores = np.asfortranarray(scores)", "scores = scores.astype([('x', 'f4')])",
+    "scores = scores.astype('V4')", "scores.setflags(write=False)",
 )  # fmt: skip
 VALUES = (
-    "ranking.hits_at(1)[:, 0].astype(float)", "ranking.hits_at(1)[:, 0].astype(float)", "None", "'x'",
-    "7", "np.ones(3)", "np.nan", "ranking.hits_at(1)[:, 0] * np.nan", "ranking.hits_at(1)[:, 0] * 1j",
-    "[1, 2]", "np.ones((2, 2))", "np.inf", "{}", "ranking.hits_at(1)[:, 0].astype(str)",
-    "np.array(['2026-01-01'], dtype='M8[s]')", "np.ma.masked_array(ranking.hits_at(1)[:, 0], True)",
+    "ranking.hits_at(1)[:, 0].astype(float)", "ranking.hits_at(1)[:, 0].astype(float)", "None",
+    "'x'", "7", "np.ones(3)", "np.nan", "ranking.hits_at(1)[:, 0] * np.nan",
+    "ranking.hits_at(1)[:, 0] * 1j", "[1, 2]", "np.ones((2, 2))", "np.inf", "{}",
+    "ranking.hits_at(1)[:, 0].astype(str)", "np.array(['2026-01-01'], dtype='M8[s]')",
+    "np.ma.masked_array(ranking.hits_at(1)[:, 0], True)",
 )  # fmt: skip
 TOPS = (
-    *("" for _ in range(30)), *ACTS, "def f(:", "\ud800", "x = '\x00'", "return 3", "from recbench import nothing",
-    "MODELS.register('ease')(object)", "MODELS.register(7)(object())", "METRICS.register('ndcg')(len)",
-    "MODELS.register('mine2')(7)", "MODELS.register('')(dataclass(type('X', (), {})))",
+    *("" for _ in range(30)), *ACTS, "def f(:", "\ud800", "x = '\x00'", "return 3",
+    "from recbench import nothing", "MODELS.register('ease')(object)",
+    "MODELS.register(7)(object())", "METRICS.register('ndcg')(len)", "MODELS.register('mine2')(7)",
+    "MODELS.register('')(dataclass(type('X', (), {})))",
 )  # fmt: skip
+NONE_REAL = ("1j", "(str)", "M8[s]", "m8[s]", "(object)", "'f4'", "masked_array")
+"""What is in the code of scores that are no real numbers."""
 RUN = [
     "run", "-q", "--data", mischief.TOY, "--user", "u", "--item", "i", "-k", "ndcg@10",
     "--plugin", "p.py", "-m", "popularity", "-m", "ease",
@@ -120,6 +131,8 @@ RUN = [
 
 class Attack:
     """One plugin."""
+
+    patience = SECONDS
 
     def set_up(self, folder: Path) -> None:
         """Run what the plugins stand beside, alone."""
@@ -159,6 +172,8 @@ class Attack:
         words = [*RUN, "-m", "mine", "-o", "out"]
         if pieces["metric"] != "pass" or pieces["value"] != VALUES[0]:
             words += ["-k", "odd@5"]
+        if dice.random() < 0.3:
+            words += ["--trace"]
         if dice.random() < 0.15:
             words = ["check-plugin", "--plugin", "p.py", "mine"]
         try:
@@ -172,6 +187,9 @@ class Attack:
         wrong = {key: value for key, value in found.items() if self.honest.get(key, value) != value}
         if wrong:
             return Verdict("wrong", f"{said}: {wrong}")
+        odd = any(word in pieces[part] for part in ("score", "given") for word in NONE_REAL)
+        if odd and ("mine", "valid") in found:
+            return Verdict("wrong", f"{said}: was measured")
         return answer.verdict(str(said))
 
 

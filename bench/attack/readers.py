@@ -11,7 +11,7 @@ from pathlib import Path
 
 import raw
 
-from bench.attack.suite import LONGEST_SENTENCE, Verdict, sentence_of
+from bench.attack.suite import LONGEST_SENTENCE, SECONDS, Verdict, sentence_of
 from recbench.data.readers.archive import Limits
 
 LIMITS = Limits(max_bytes=1 << 28, max_line=1 << 20)
@@ -21,6 +21,8 @@ MEGABYTES = 1024
 
 class Attack:
     """A damaged file of one of the layouts."""
+
+    patience = SECONDS
 
     def set_up(self, folder: Path) -> None:
         """Read the faithful files, which compiles everything; from then on memory is limited."""

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from bench.attack.suite import Said, Verdict, fresh, sentence_of
+from bench.attack.suite import SECONDS, Said, Verdict, fresh, sentence_of
 from recbench.data.catalog import Entry, RemoteFile
 from recbench.data.fetch import http
 from recbench.data.fetch.http import Policy
@@ -25,21 +25,22 @@ POLICY = Policy(attempts=3, connect=2, read=0.3, redirects=3, sleep=lambda secon
 STATUS = (
     b"200 OK", b"200 OK", b"200 OK", b"206 Partial Content", b"206 Partial Content", b"416 Range",
     b"301 Moved", b"302 Found", b"404 Gone", b"429 Many", b"503 Busy", b"500 \x1b[31mred\x1b[0m",
-    b"204 No Content", b"304 Not Modified", b"999 Odd", b"-1 Odd", b"200", b"abc OK", b"100 Continue",
-    b"200 \xff\xfe", b"200 " + b"x" * 70_000,
+    b"204 No Content", b"304 Not Modified", b"999 Odd", b"-1 Odd", b"200", b"abc OK",
+    b"100 Continue", b"200 \xff\xfe", b"200 " + b"x" * 70_000,
 )  # fmt: skip
 HEADERS = (
     b"ETag: \"1\"", b"ETag: W/\"1\"", b"ETag: \"2\"", b"ETag: \xff\x1b[2J", b"Last-Modified: never",
-    b"Last-Modified: Thu, 19 Nov 2026 07:00:00 GMT", b"Retry-After: 1", b"Retry-After: " + b"9" * 5000,
-    b"Retry-After: Thu, 99 Nov 99999 99:99:99 GMT", b"Retry-After: -1", b"Retry-After: \xb2",
-    b"Retry-After: Thu, 01 Jan 0001 00:00:00 +9999", b"Retry-After: Thu, 31 Dec 9999 23:59:59 -2359",
-    b"Content-Type: text/html", b"Content-Type: \x1b]0;x\x07", b"Content-Encoding: gzip",
-    b"Content-Encoding: \x1b[31m", b"Transfer-Encoding: chunked", b"Transfer-Encoding: odd",
-    b"Connection: close", b"Set-Cookie: " + b"a=b; " * 1000, b"no colon", b": no name", b" folded",
+    b"Last-Modified: Thu, 19 Nov 2026 07:00:00 GMT", b"Retry-After: 1",
+    b"Retry-After: " + b"9" * 5000, b"Retry-After: Thu, 99 Nov 99999 99:99:99 GMT",
+    b"Retry-After: -1", b"Retry-After: \xb2", b"Retry-After: Thu, 01 Jan 0001 00:00:00 +9999",
+    b"Retry-After: Thu, 31 Dec 9999 23:59:59 -2359", b"Content-Type: text/html",
+    b"Content-Type: \x1b]0;x\x07", b"Content-Encoding: gzip", b"Content-Encoding: \x1b[31m",
+    b"Transfer-Encoding: chunked", b"Transfer-Encoding: odd", b"Connection: close",
+    b"Set-Cookie: " + b"a=b; " * 1000, b"no colon", b": no name", b" folded",
     b"X: " + b"x" * 70_000, b"Location: /f", b"Location: http://[::1", b"Location: ftp://x/y",
     b"Location: http://127.0.0.1:99999/", b"Location: http://\xff\xfe/", b"Location: //\x1b[31m/",
-    b"Location: http://a..b/", b"Location: http://" + b"a" * 300 + b"/", b"Location: file:///etc/passwd",
-    b"Location: ", b"Location: http://127.0.0.1:1/",
+    b"Location: http://a..b/", b"Location: http://" + b"a" * 300 + b"/",
+    b"Location: file:///etc/passwd", b"Location: ", b"Location: http://127.0.0.1:1/",
 )  # fmt: skip
 LENGTHS = (
     b"%d" % len(BODY), b"%d" % len(BODY), b"%d" % (len(BODY) + 9), b"9" * 5000, b"-1", b"+5", b"",
@@ -53,6 +54,8 @@ RANGES = (
 
 class Attack:
     """One server."""
+
+    patience = SECONDS
 
     def set_up(self, folder: Path) -> None:
         """Listen."""

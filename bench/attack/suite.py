@@ -24,6 +24,7 @@ import shutil
 import signal
 import tempfile
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,9 @@ class Verdict:
 class Attack(Protocol):
     """Something that is tried again and again."""
 
+    patience: float
+    """Seconds for one try: `SECONDS`, or more where a try is many processes."""
+
     def set_up(self, folder: Path) -> None:
         """Make what is attacked, in an empty folder, once for each child."""
 
@@ -65,10 +69,12 @@ class Tally:
 
     @property
     def tries(self) -> int:
+        """How many there were."""
         return sum(self.verdicts.values())
 
     @property
     def failed(self) -> int:
+        """How many of them ended as none should."""
         return sum(self.verdicts[word] for word in BAD)
 
 
@@ -77,14 +83,13 @@ def assault(
     told: Callable[[str], None] = lambda text: None,
 ) -> Tally:  # fmt: skip
     """Make the tries of one attack; each that failed is told."""
-    tally, number = Tally(), 0
-    while number < tries:
-        for number, verdict in _watched(make, name, range(number, tries), seed):
+    tally = Tally()
+    while tally.tries < tries:
+        for number, verdict in _watched(make, name, range(tally.tries, tries), seed):
             tally.verdicts[verdict.word] += 1
             if verdict.word in BAD:
                 tally.failures.append(f"{name} {number} {verdict.word}: {verdict.about}")
                 told(tally.failures[-1])
-        number += 1
     return tally
 
 
@@ -99,7 +104,9 @@ def _watched(
     """The verdicts of a child, up to the end or to the try that it did not survive."""
     with tempfile.TemporaryDirectory(prefix="recbench-attack-", ignore_cleanup_errors=True) as home:
         source, sink = os.pipe()
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which it starts anew
+            child = os.fork()
         if not child:
             os.close(source)
             _child(make, name, numbers, seed, Path(home), sink)
@@ -127,8 +134,9 @@ def _heard(source: int, child: int, numbers: range) -> Iterator[tuple[int, Verdi
                 return
             rest += piece
         line, _, rest = rest.partition(b"\n")
-        patience = SECONDS
-        if number >= numbers.start:
+        if number < numbers.start:
+            patience = float(line)
+        else:
             word, _, about = line.decode("utf-8", "replace").partition(" ")
             yield number, Verdict(word, about)
 
@@ -150,7 +158,7 @@ def _child(
         os.environ["RECBENCH_HOME"] = str(folder / "home")
         attack = make()
         attack.set_up(folder)
-        os.write(sink, b"ready\n")
+        os.write(sink, f"{attack.patience}\n".encode())
         for number in numbers:
             verdict = judged(attack, dice_of(name, seed, number))
             about = " ".join(verdict.about.split())[:600]
@@ -206,7 +214,7 @@ class Said:
 
 def clean(text: str) -> bool:
     """Whether nothing in a text speaks to the terminal."""
-    return not any(ord(mark) < 32 and mark not in "\n\r\t" or mark == "\x7f" for mark in text)
+    return not any((ord(mark) < 32 and mark not in "\n\r\t") or mark == "\x7f" for mark in text)
 
 
 def command(*words: str) -> Said:
@@ -215,11 +223,7 @@ def command(*words: str) -> Said:
 
     from recbench.cli import main
 
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as beside:  # what goes round click
-        with contextlib.redirect_stderr(beside):
-            result = CliRunner().invoke(
-                main, [*words], prog_name="recbench", env={"COLUMNS": "160"}
-            )
+    result = CliRunner().invoke(main, [*words], prog_name="recbench", env={"COLUMNS": "160"})
     error = result.exception
     ended = error is None or isinstance(error, SystemExit)
     return Said(result.exit_code, result.stdout, result.stderr, "" if ended else last_lines(error))

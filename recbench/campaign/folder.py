@@ -32,7 +32,7 @@ from filelock import FileLock, Timeout
 from recbench.campaign import manifest as manifests
 from recbench.campaign.manifest import MANIFEST, Manifest, is_as_written, refuse_newer
 from recbench.campaign.row import Row, furthest
-from recbench.campaign.table import table
+from recbench.campaign.table import csv_text, table
 from recbench.errors import DataError
 from recbench.fields import Misfit, checked, parsed
 from recbench.files import (
@@ -296,7 +296,7 @@ class Campaign:
         """Write metrics.csv anew from the log."""
         metrics = self.folder / TABLE
         with self._writing(), self.lock():
-            text = table(self.rows().values(), select).to_csv(index=False)
+            text = csv_text(table(self.rows().values(), select))
             if (self.folder / MANIFEST).exists():
                 # The one before, too: a kill may leave that in place.
                 before = self.manifest()

@@ -39,7 +39,7 @@ class Row:
     """'ok', 'failed' or 'skipped'."""
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    facts: Mapping[str, int | float] = field(default_factory=dict)
+    facts: Mapping[str, bool | int | float] = field(default_factory=dict)
     """What the fit found out, such as the rank that a penalty left."""
     users: int = 0
     rounds: int = 0

@@ -126,9 +126,9 @@ class Worker:
             try:
                 done = list(self._work(replace(job, trials=able)))
                 self._check_split()
-            except (DataError, KeyboardInterrupt):
-                raise  # the data failed, not the model; or somebody does not want to wait
-            except BaseException as error:  # to end the program is not for models
+            except DataError:
+                raise  # the data failed, not the model
+            except (Exception, SystemExit) as error:  # to end the program is not for models
                 self._split_again()
                 if self.debug:
                     raise

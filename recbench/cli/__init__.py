@@ -5,12 +5,16 @@ Nothing but click is imported here, and a command's module only when that comman
 """
 
 import importlib
+import io
+import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 import click
 
 from recbench import __version__
-from recbench.errors import RecbenchError, printable
+from recbench.errors import DataError, RecbenchError, printable, reason_of
 
 COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
@@ -82,6 +86,27 @@ class Commands(click.Group):
             raise unknown("command", args[0], COMMANDS)
         return super().resolve_command(ctx, args)
 
+    def main(self, *args: Any, **named: Any) -> Any:
+        """Run a command line, whatever the streams are, and whatever the system refuses."""
+        settle_streams()
+        try:
+            try:
+                return super().main(*args, **named)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError:  # whoever was reading has left: nobody is there to be told
+            forget_output()
+            sys.exit(1)
+        except OSError as error:
+            if named.get("standalone_mode", True) and "--debug" not in sys.argv:
+                forget_output()
+                reason = error.strerror or str(error)
+                where = f" ({error.filename})" if error.filename else ""
+                Sentence(DataError(f"the system refused to go on: {reason}{where}")).show()
+                sys.exit(DataError.exit_code)
+            raise
+
     def invoke(self, ctx: click.Context) -> object:
         """Run; a RecbenchError is a sentence and an exit code, Ctrl-C is 130."""
         try:
@@ -95,9 +120,39 @@ class Commands(click.Group):
                 f"a plugin, or what it imports, ended the program (sys.exit({end.code!r:.60}))"
             )
             raise Sentence(RecbenchError(sentence)) from end
+        except MemoryError as error:  # Arrow's, too
+            if ctx.params.get("debug"):
+                raise
+            raise Sentence(RecbenchError(f"there is not enough memory ({error})")) from error
         except KeyboardInterrupt:
             click.echo("\ninterrupted", err=True)
             sys.exit(130)
+        except Exception:
+            raise
+        except BaseException as error:  # nothing of ours
+            sentence = f"a plugin, or what it imports, raised {reason_of(error)}"
+            raise Sentence(RecbenchError(sentence)) from error
+
+
+def settle_streams() -> None:
+    """Have somewhere to write to, and characters that can be written there.
+
+    A file that is opened while standard output is closed would take its number.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def forget_output() -> None:
+    """Send what is left to be written nowhere, or it would be tried once more at the end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.command(

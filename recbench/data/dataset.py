@@ -23,7 +23,7 @@ from recbench.data import parquet
 from recbench.data.interactions import PARTS
 from recbench.errors import DataError
 from recbench.fields import Misfit, checked, parsed
-from recbench.files import atomic_path
+from recbench.files import atomic_path, clear_leftovers
 from recbench.linalg.types import Flags, Indices, Integers
 
 FORMAT = 1
@@ -132,6 +132,7 @@ class Dataset:
         shorter columns are filled up with nulls, which take no space.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(path.parent)
         columns = {
             name: values if isinstance(values, pa.Array) else pa.array(values)
             for name, values in self._columns()

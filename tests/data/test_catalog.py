@@ -172,7 +172,10 @@ def test_the_users_own_entries_join_and_win(tmp_path, monkeypatch):
     [
         ("reader: delimitd", "toy.reader: unknown reader 'delimitd'; did you mean 'delimited'?"),
         ("reader: delimited\n  positive: '!= 3'", "toy: unknown operator '!='"),
-        ("reader: delimited\n  filters: [{mode: twice}]", "toy.filters[0].mode: unknown value 'twice'; known: fixpoint, pass"),
+        (
+            "reader: delimited\n  filters: [{mode: twice}]",
+            "toy.filters[0].mode: unknown value 'twice'; known: fixpoint, pass",
+        ),
     ],
 )
 def test_names_in_the_users_own_entries_are_looked_up(tmp_path, monkeypatch, line, expected):

@@ -25,6 +25,7 @@ from recbench.data.fetch.cache import (
 )
 from recbench.data.fetch.http import Policy, Transfer, Unreachable
 from recbench.errors import DataError, UsageError, printable
+from recbench.files import readable
 from recbench.linalg.types import Note, quiet
 
 Layout = tuple[RemoteFile, ...]
@@ -244,7 +245,7 @@ def _adopt(entry: Entry, file: RemoteFile, place: Place, path: Path) -> None:
     if wrong:
         place.copy.unlink()
         raise DataError(f"{path} is not {file.name} of {entry.name}: {wrong}{_forget(file, place)}")
-    place.install(place.copy, file, digests, str(path.resolve()))
+    place.install(place.copy, file, digests, readable(str(path.resolve())))
 
 
 def _copy(path: Path, target: Path) -> None:
