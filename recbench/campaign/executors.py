@@ -11,10 +11,10 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context, parent_process
@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from recbench.campaign.slots import Listener, Said, Slot, Throttle
 from recbench.campaign.worker import Job, Outcome, Worker
-from recbench.errors import UsageError
+from recbench.errors import RecbenchError, UsageError
 from recbench.linalg.types import Note, quiet
 from recbench.registry import load_plugin
 
@@ -144,7 +144,9 @@ class Processes:
     def _make(self) -> ProcessPoolExecutor:
         self._listener = Listener(Path(tempfile.mkdtemp(dir=self._folder.name)))
         start = partial(_start, self.parcel, self._listener.folder)
-        return ProcessPoolExecutor(self.slots, mp_context=get_context("spawn"), initializer=start)
+        with _starting():
+            spawn = get_context("spawn")
+            return ProcessPoolExecutor(self.slots, mp_context=spawn, initializer=start)
 
     def heard(self) -> Iterable[Said]:
         """What the processes noted."""
@@ -154,7 +156,8 @@ class Processes:
         """Hand a group to a process; a pool that broke is replaced."""
         task = partial(work_on, _bare(self.parcel), pickle.dumps(job))
         try:
-            return self._pool.submit(task)
+            with _starting():
+                return self._pool.submit(task)
         except BrokenProcessPool:
             self._pool = self._make()
             return self._pool.submit(task)
@@ -166,6 +169,18 @@ class Processes:
                 process.kill()  # shutdown alone would wait for a fit to end
         self._pool.shutdown(wait=wait, cancel_futures=True)
         self._folder.cleanup()
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Say in a sentence that processes cannot be started, for want of /dev/shm or descriptors."""
+    try:
+        yield
+    except OSError as error:
+        raise RecbenchError(
+            f"processes cannot be started here ({error.strerror or error}; they need shared "
+            "memory and some 50 open files); run without -j"
+        ) from error
 
 
 def _bare(parcel: Parcel) -> Parcel:

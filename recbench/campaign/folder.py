@@ -185,8 +185,9 @@ class Campaign:
             written = list(others)
             if per_user is not None:
                 written.append(self.per_user_path(row))
-                with atomic_path(written[-1]) as temporary:
-                    pq.write_table(per_user, temporary, compression="zstd")
+                # An open file: Arrow takes no names that are not UTF-8.
+                with atomic_path(written[-1]) as temporary, temporary.open("wb") as file:
+                    pq.write_table(per_user, file, compression="zstd")
             row = replace(row, files={self._name(path): digest_of_file(path) for path in written})
             with self.lock(), self.log.open("rb+") as log:
                 if log.seek(0, os.SEEK_END):

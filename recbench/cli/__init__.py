@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from recbench import __version__
-from recbench.errors import DataError, RecbenchError, printable, reason_of
+from recbench.errors import DataError, RecbenchError, UsageError, printable, reason_of
 
 COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
@@ -108,30 +108,36 @@ class Commands(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run; a RecbenchError is a sentence and an exit code, Ctrl-C is 130."""
+        """Run; what is known to go wrong is a sentence and an exit code, Ctrl-C is 130."""
         try:
             return super().invoke(ctx)
-        except RecbenchError as error:
-            if ctx.params.get("debug"):
-                raise
-            raise Sentence(error) from error
-        except SystemExit as end:  # no code of ours ends the program: a plugin's does
-            sentence = (
-                f"a plugin, or what it imports, ended the program (sys.exit({end.code!r:.60}))"
-            )
-            raise Sentence(RecbenchError(sentence)) from end
-        except MemoryError as error:  # Arrow's, too
-            if ctx.params.get("debug"):
-                raise
-            raise Sentence(RecbenchError(f"there is not enough memory ({error})")) from error
         except KeyboardInterrupt:
             click.echo("\ninterrupted", err=True)
             sys.exit(130)
-        except Exception:
-            raise
-        except BaseException as error:  # nothing of ours
-            sentence = f"a plugin, or what it imports, raised {reason_of(error)}"
-            raise Sentence(RecbenchError(sentence)) from error
+        except BaseException as error:
+            known = known_error(error)
+            if known is None or ctx.params.get("debug"):
+                raise
+            raise Sentence(known) from error
+
+
+def known_error(error: BaseException) -> RecbenchError | None:
+    """What an error means, if it is not a bug of ours or one that click knows."""
+    if isinstance(error, RecbenchError):
+        return error
+    if isinstance(error, SystemExit):  # no code of ours ends the program
+        end = f"ended the program (sys.exit({error.code!r:.60}))"
+        return RecbenchError(f"a plugin, or what it imports, {end}")
+    if isinstance(error, MemoryError):  # Arrow's, too
+        return RecbenchError(f"there is not enough memory ({error})")
+    if isinstance(error, ImportError):  # that one, again, or an installation that is not whole
+        return RecbenchError(f"a library cannot be loaded ({error})")
+    if isinstance(error, UnicodeEncodeError):
+        name = error.object.encode("utf-8", "backslashreplace").decode()
+        return UsageError(f"'{name}' is not UTF-8; give it another name")
+    if isinstance(error, Exception):
+        return None
+    return RecbenchError(f"a plugin, or what it imports, raised {reason_of(error)}")
 
 
 def settle_streams() -> None:
