@@ -200,38 +200,25 @@ class Spread(Bound):
 
     def forward(self, batch: Batch) -> Forward:
         """Vectors of the batch."""
-        spread = self.graph.spread(self.pool, self.nodes, self.layers)
-        users = spread[batch.users]
-        items = spread[self.m :] if batch.items is None else spread[self.m + batch.items]
+        users, place = np.unique(batch.users, return_inverse=True)
+        items = np.arange(self.m, len(self.nodes)) if batch.items is None else self.m + batch.items
+        rows = np.concatenate([users, items])
+        spread = self.graph.spread(self.pool, self.nodes, self.layers, rows)
 
         def trained() -> tuple[Floats, Floats]:
-            return self.nodes[batch.users], self._own(batch.items)
+            return self.nodes[batch.users], self.nodes[items]
 
         def back(a: Floats, c: Floats, weights: Weights | None) -> Mapping[str, Gradient]:
-            given = np.zeros_like(self.nodes)
-            self._add(given, batch, a, c)
-            gradient = self.graph.spread(self.pool, given, self.layers)
+            given = np.concatenate([by_row(batch.users, a).values, c])
+            gradient = self.graph.spread_back(self.pool, given, self.layers, rows)
             if weights is not None:
                 own, others = trained()
-                self._add(
-                    gradient, batch,
-                    weights.users[:, None].astype(a.dtype) * own,
-                    weights.items[:, None].astype(a.dtype) * others,
-                )  # fmt: skip
+                penalty = by_row(batch.users, weights.users[:, None].astype(a.dtype) * own)
+                gradient[users] += penalty.values
+                gradient[items] += weights.items[:, None].astype(c.dtype) * others
             return {"nodes": Gradient(gradient)}
 
-        return Forward(users, items, back, trained)
-
-    def _own(self, items: Indices | None) -> Floats:
-        return self.nodes[self.m :] if items is None else self.nodes[self.m + items]
-
-    def _add(self, out: Floats, batch: Batch, users: Floats, items: Floats) -> None:
-        values, rows = by_row(batch.users, users)
-        out[rows] += values
-        if batch.items is None:
-            out[self.m :] += items
-        else:
-            out[self.m + batch.items] += items
+        return Forward(spread[: len(users)][place], spread[len(users) :], back, trained)
 
     def strangers(self) -> Callable[[sparse.csr_array], Floats]:
         """What their items pass on to them: they have nothing to pass on themselves."""
