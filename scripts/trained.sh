@@ -15,7 +15,7 @@ set -euo pipefail
 recbench=${RECBENCH:-recbench}
 seeds=${SEEDS:-0}
 
-long='rate=0.015,epochs=60,decay-at=42+53'
+long='batch=256,rate=0.015,epochs=60,decay-at=42+53'
 declare -A recipe=(
     [mf-mine-plus]="t=0.08,weight=1.22,$long"
     [mf-mine]='t=0.1'

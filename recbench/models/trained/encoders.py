@@ -61,6 +61,8 @@ class Encoder(Described, ABC):
 
     history: ClassVar[bool] = False
     """Whether users are what they have: nobody is unknown, and an interaction hides its item."""
+    graph: ClassVar[bool] = False
+    """Whether every step costs walks along the graph, whatever its size."""
 
     @abstractmethod
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
@@ -168,6 +170,7 @@ class LightGcn(Encoder):
     The operator is symmetric, so derivatives go back the way that vectors come.
     """
 
+    graph: ClassVar[bool] = True
     layers: int = param(3, help="steps K along the graph; 0: plain mf", low=0, high=100)
     init: float = param(
         0.1, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
