@@ -1,14 +1,13 @@
 """RecStudio's `user_entry` split: a ratio of each user's rows, over all items of the data."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from recbench.data.dataset import Dataset
-from recbench.linalg.types import Counts, Indices, Integers
+from recbench.linalg.types import Counts
 from recbench.registry import SPLITS
 from recbench.splits.base import (
     SplitRule,
@@ -19,7 +18,7 @@ from recbench.splits.base import (
     legacy_seed,
     part_of,
 )
-from recbench.splits.rows import by_user, deal, first_seen, offsets, shuffle_users
+from recbench.splits.rows import by_user, deal, first_seen, shuffle_users, sort_by_time
 from recbench.splits.types import Split
 
 ADVICE = "some user needs 3 interactions: use more data or looser filters"
@@ -69,7 +68,7 @@ class UserRatio(SplitRule):
         """
         rows, counts = by_user(data.user, data.n_users)
         if data.time is not None:
-            _sort_by_time(rows, counts, data.time)
+            sort_by_time(rows, counts, data.time)
         shuffle_users(rows, counts, self.seed, first_seen(data.user, data.n_users))
         return deal(data.item[rows], self.sizes(counts), data.n_items)
 
@@ -86,14 +85,3 @@ class UserRatio(SplitRule):
             sizes[poor, part] = 1
             sizes[poor, 0] -= 1
         return sizes
-
-
-def _sort_by_time(rows: Indices, counts: Counts, time: Integers) -> None:
-    """Sort each user's slice of row numbers by time, in place and stably.
-
-    Sorting many short slices needs no memory to speak of; one sort by two keys needs gigabytes.
-    """
-    starts = offsets(counts).tolist()
-    for start, stop in pairwise(starts):
-        mine = rows[start:stop]
-        mine[:] = mine[time[mine].argsort(kind="stable")]
