@@ -50,7 +50,7 @@ def _options(function: Any) -> Any:
 @plugin_option
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Recommend items: to users of the data, or to whoever has what you say.
+    """Recommend items to users, or to whoever has what you say.
 
     Nobody is recommended what he has. A model that is named is fitted on all of the data, with
     nothing held out.

@@ -20,7 +20,7 @@ from recbench.splits.types import Split
 class Last(SplitRule):
     """Hold out the last item of every user for the test, and the one before for validation."""
 
-    cite: ClassVar[str] = "leave-one-out as in Rendle et al., UAI 2009, by time as in NCF, WWW 2017"
+    cite: ClassVar[str] = "He et al. (2017), Neural Collaborative Filtering"
     ordered: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("ndcg@10", "hit@10")
 

@@ -33,7 +33,10 @@ def _moment(default: str, text: str) -> Any:
 class Temporal(SplitRule):
     """Hold out what came last in the whole data: the future is to be found from the past."""
 
-    cite: ClassVar[str] = "global timeline, Ji et al., TOIS 2023"
+    cite: ClassVar[str] = (
+        "Ji et al. (2023), A Critical Study on Data Leakage in Recommender System Offline "
+        "Evaluation"
+    )
     ordered: ClassVar[bool] = True
 
     valid: str = _moment("0.1", "what validation takes, before the test begins")

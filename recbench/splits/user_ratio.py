@@ -29,7 +29,9 @@ ADVICE = "some user needs 3 interactions: use more data or looser filters"
 class UserRatio(SplitRule):
     """Hold out a random fraction of each user's rows, one at least where there are three."""
 
-    cite: ClassVar[str] = "RecStudio, Lian et al., SIGIR 2023"
+    cite: ClassVar[str] = (
+        "Lian et al. (2023), RecStudio: Towards a Highly-Modularized Recommender System"
+    )
     ordered: ClassVar[bool] = True
 
     ratio_valid: float = fraction(0.1, "fraction of each user's items for validation")

@@ -85,7 +85,7 @@ def test_info_explains_anything_by_name(recbench, name, says):
 @pytest.mark.parametrize(
     ("name", "loss", "formula", "paper"),
     [
-        ("mine-plus", None, "-s_ui / t + λ log N E_j e^(s_uj / t)", "Jin"),
+        ("mine-plus", None, "-s_ui / t + λ log N E_j e^(s_uj / t)", "Debiased"),
         ("mf-ccl", "ccl", "1 - s_ui + w E_j [s_uj - ε]₊", "SimpleX"),
         ("lightgcn", "bpr", "E_j log(1 + e^(s_uj - s_ui))", "BPR"),
         ("mf[loss=mine-plus[t=0.2]]", "mine-plus", "-s_ui / t + λ log N E_j e^(s_uj / t)", "Koren"),
