@@ -84,7 +84,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse what does not go together, before anything is fitted."""
+    """Refuse what does not go together, before anything is opened."""
+    from recbench.registry import MODELS, build
+
     if (options["model"] is None) == (options["saved"] is None):
         raise UsageError(
             "which model? name one to fit, as in -m ease, or a folder of one with --saved; "
@@ -92,6 +94,8 @@ def _check(options: dict[str, Any]) -> None:
         )
     if sum(bool(options[way]) for way in WAYS) > 1:
         raise UsageError("give users or histories, typed or in a file: one of these")
+    if options["model"] is not None:
+        build(options["model"], MODELS)
 
 
 def _model(options: dict[str, Any], bars: Bars) -> "Recommender":
