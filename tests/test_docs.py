@@ -132,6 +132,7 @@ def test_the_tutorial_runs_from_top_to_bottom(folder, checked):
     assert (folder / "figures" / "landscape-deql-l2-b.svg").exists()
 
 
+@pytest.mark.slow
 def test_the_readme_prints_what_the_command_prints(recbench):
     """The numbers shown are those of the committed code; times differ.
 
