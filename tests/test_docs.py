@@ -125,10 +125,11 @@ def test_the_page_of_trained_models_names_all_of_them():
 
 
 @pytest.mark.slow
-def test_the_tutorial_runs_from_top_to_bottom(folder, checked):
+@pytest.mark.parametrize("page", ["tutorial", "recommending"])
+def test_a_page_runs_from_top_to_bottom(page, folder, checked):
     together: dict[str, object] = {}
-    for number, code in enumerate(blocks(ROOT / "docs" / "tutorial.md", "python"), start=1):
-        exec(compile(code, f"tutorial block {number}", "exec"), together)
+    for number, code in enumerate(blocks(ROOT / "docs" / f"{page}.md", "python"), start=1):
+        exec(compile(code, f"{page} block {number}", "exec"), together)
     assert (folder / "figures" / "landscape-deql-l2-b.svg").exists()
 
 

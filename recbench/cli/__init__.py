@@ -22,6 +22,7 @@ COMMANDS = {
     "report": "Write a results folder as one HTML file.",
     "compare": "Test whether one model is better than another, user by user.",
     "check": "Run published numbers and compare them with ours.",
+    "recommend": "Recommend items to users of the data, or to whoever has what you say.",
     "export": "Write a split as files that other tools read.",
     "doctor": "Show what this machine and installation can do.",
     "check-plugin": "Put a model through the tests every model must pass.",

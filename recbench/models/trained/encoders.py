@@ -223,7 +223,7 @@ class Spread(Bound):
 
         return Forward(spread[: len(users)][place], spread[len(users) :], back, trained)
 
-    def strangers(self) -> Callable[[sparse.csr_array], Floats]:
+    def strangers(self) -> "PassedOn":
         """What their items pass on to them: they have nothing to pass on themselves."""
         degrees = self.graph.degrees[self.m :].astype(np.float64)
         passed = np.zeros((len(degrees), self.nodes.shape[1]), self.nodes.dtype)
@@ -231,15 +231,23 @@ class Spread(Bound):
             before = self.graph.spread(self.pool, self.nodes, self.layers - 1)[self.m :]
             share = self.layers / (self.layers + 1) / np.sqrt(np.maximum(degrees, 1))
             passed = (before * share[:, None]).astype(before.dtype)
-
-        def find(history: sparse.csr_array) -> Floats:
-            roots = np.sqrt(np.maximum(np.diff(history.indptr), 1))
-            found: Floats = ((history @ passed) / roots[:, None]).astype(passed.dtype)
-            return found
-
-        return find
+        return PassedOn(passed)
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""
         spread = self.graph.spread(self.pool, self.nodes, self.layers)
         return spread[: self.m], spread[self.m :]
+
+
+@dataclass(frozen=True)
+class PassedOn:
+    """Vectors of users who get all they have from their items, each of them the same share."""
+
+    passed: Floats
+    """What an item passes on to a user who has nothing else."""
+
+    def __call__(self, history: sparse.csr_array) -> Floats:
+        """Vectors from histories."""
+        roots = np.sqrt(np.maximum(np.diff(history.indptr), 1))
+        found: Floats = ((history @ self.passed) / roots[:, None]).astype(self.passed.dtype)
+        return found

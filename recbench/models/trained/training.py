@@ -28,7 +28,7 @@ from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.models.trained.batches import Batch, Draws, users_at_once
 from recbench.models.trained.encoders import Encoder, Gradient, Mf
-from recbench.models.trained.foldin import Newcomers
+from recbench.models.trained.foldin import Compared, Newcomers
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.losses import trained
 from recbench.models.trained.similarity import SIMILARITIES
@@ -286,21 +286,16 @@ class Epochs(Rounds):
 
     def look(self) -> Scorer:
         """The vectors as they are, and how those of newcomers are found."""
-        rank = SIMILARITIES[self.training.ranking_for(self.loss)]
+        score = self.training.ranking_for(self.loss)
         users, items = (table.copy() for table in self.encoder.everything())
-        strangers = self.encoder.strangers()
-        if strangers is None:
+        find = self.encoder.strangers()
+        if find is None:
             tables = {name: table.copy() for name, table in self.tables.items() if name != "users"}
             length = float(np.sqrt(np.square(users, dtype=np.float64).sum() / max(len(users), 1)))
-            strangers = Newcomers(self.problem, tables, length)
-        find = strangers
-
-        def newcomers(history: sparse.csr_array) -> Floats:
-            with blas.workers() as pool:
-                return rank.users(find(history), pool)[0]
-
+            find = Newcomers(self.problem.without_users(), tables, length)
+        rank = SIMILARITIES[score]
         users, items = rank.users(users, self.pool)[0], rank.items(items, self.pool)[0]
-        return Scorer(Factors(FoldIn(users, newcomers), items))
+        return Scorer(Factors(FoldIn(users, Compared(find, score)), items))
 
     def state(self) -> State:
         """The tables, and what Adam knows of them."""
