@@ -55,7 +55,6 @@ def known_once() -> Iterator[None]:
         patch.setattr(environment, "source", cache(environment.source))
         patch.setattr(environment, "version", cache(environment.version))
         patch.setattr(context, "free_memory", cache(environment.free_memory))
-        patch.setattr(request, "left_by_limits", cache(environment.left_by_limits))
         patch.setattr(speed.gemm_gflops, "__defaults__", (256, 1))
         patch.setattr(speed.copy_gigabytes, "__defaults__", (1 << 20, 1))
         yield
