@@ -125,12 +125,15 @@ def test_the_page_of_trained_models_names_all_of_them():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["tutorial", "recommending"])
-def test_a_page_runs_from_top_to_bottom(page, folder, checked):
+@pytest.mark.parametrize(
+    ("page", "leaves"),
+    [("tutorial", "figures/landscape-deql-l2-b.svg"), ("recommending", "models/ease/model.json")],
+)
+def test_a_page_runs_from_top_to_bottom(page, leaves, folder, checked):
     together: dict[str, object] = {}
     for number, code in enumerate(blocks(ROOT / "docs" / f"{page}.md", "python"), start=1):
         exec(compile(code, f"{page} block {number}", "exec"), together)
-    assert (folder / "figures" / "landscape-deql-l2-b.svg").exists()
+    assert (folder / leaves).exists()
 
 
 @pytest.mark.slow
