@@ -136,6 +136,7 @@ def test_a_page_runs_from_top_to_bottom(page, leaves, folder, checked):
     assert (folder / leaves).exists()
 
 
+@pytest.mark.slow
 def test_the_readme_prints_what_the_command_prints(recbench):
     """The numbers shown are those of the committed code; times differ.
 
