@@ -100,6 +100,8 @@ class Request:
     trace: bool = False
     debug: bool = False
     force: bool = False
+    same_code: bool = False
+    """Whether finished trials are run again that other code than this has made."""
     retry_failed: bool = False
     plugins: Sequence[Path] = ()
     """Files that are loaded here already, and must be wherever else models are fitted."""
@@ -134,8 +136,9 @@ class Request:
         folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
         worker = Worker(plan, context, self.debug, self.trace, self.devices)
         return Runner(
-            worker, Campaign(folder), force=self.force, retry_failed=self.retry_failed,
-            announce=self.announce, command=self.command, search=proposals,
+            worker, Campaign(folder), force=self.force, same_code=self.same_code,
+            retry_failed=self.retry_failed, announce=self.announce, command=self.command,
+            search=proposals,
         )  # fmt: skip
 
     def run(self) -> Finished:
