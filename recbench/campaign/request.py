@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from recbench.brackets import taken_apart
-from recbench.campaign.executors import Dask, Executor, InProcess, Parcel, Processes
+from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
+from recbench.campaign.processes import Processes
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.search.grammar import models_from, spaces_from, split_from

@@ -11,14 +11,13 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from recbench.campaign import traces
-from recbench.campaign.executors import Executor, InProcess, Pending
+from recbench.campaign.executors import Executor, InProcess, Pending, WorkerDied
 from recbench.campaign.folder import Campaign, now
 from recbench.campaign.guards import (
     by_other_code,
@@ -286,8 +285,8 @@ class Runner:
             task = running.pop(future)
             try:
                 outcomes = future.result()
-            except BrokenProcessPool:
-                outcomes = self._lost(task) if task.suspect else []
+            except WorkerDied as death:
+                outcomes = self._lost(task, death) if task.suspect else []
                 tasks += [] if task.suspect else [task]
                 task.suspect = True
             try:
@@ -307,8 +306,9 @@ class Runner:
         for message in executor.heard():
             self.worker.context.progress(*message)
 
-    def _lost(self, task: Task) -> list[Outcome]:
-        reason = "its process died, alone as in company; was there too little memory?"
+    def _lost(self, task: Task, death: WorkerDied) -> list[Outcome]:
+        how = f" ({death})" if str(death) else ""
+        reason = f"its process died{how}, alone as in company; was there too little memory?"
         return [
             Outcome(
                 self.plan.row(trial, task.part, status="failed", reason=reason, stopped=trial.stop)
