@@ -39,6 +39,7 @@ from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.params import make
+from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 from recbench.splits.base import SplitRule
 
 SEARCHES = ("grid", "random", "tpe", "halving")
@@ -120,6 +121,9 @@ class Request:
         self._check_choice(models)
         rule = split_from(self.split or default_split(self.data))
         metrics, select = self._metrics(rule)
+        for registry in (MODELS, LOSSES, SPLITS, METRICS):
+            for doubt in registry.doubts():
+                self.announce(doubt)
         access = Access(fetching={"progress": self.downloads}, announce=self.announce)
         plan = Plan(
             open_source(self.data, access), rule, models, metrics, select.text,
