@@ -3,6 +3,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -94,10 +95,11 @@ def test_an_interrupt_ends_processes_without_a_word_of_theirs(folder):
 
 
 class Odd(Exception):
-    """Cannot be made again from its text alone."""
+    """Holds what cannot be sent."""
 
-    def __init__(self, one: int, two: int) -> None:
-        super().__init__(f"{one} and {two}")
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
 
 
 def test_errors_arrive_as_what_they_are_or_as_what_they_say():
@@ -109,5 +111,5 @@ def test_errors_arrive_as_what_they_are_or_as_what_they_say():
     except ZeroDivisionError as error:
         bug = pickle.loads(pickle.dumps(_portable(error)))
     assert "in test_errors_arrive" in bug.__notes__[0]
-    odd = _portable(Odd(1, 2))
+    odd = _portable(Odd("1 and 2"))
     assert (type(odd), str(odd)) == (RecbenchError, "Odd: 1 and 2")
