@@ -106,16 +106,22 @@ def _datasets() -> list[dict[str, Any]]:
     from recbench.data.catalog import load_catalog
     from recbench.data.open import Access, state_of
 
-    home = Access().home
-    return [
-        {
+    home, catalog, lines = Access().home, load_catalog(), []
+    for name in catalog:
+        try:
+            entry = catalog[name]
+        except UsageError as error:  # of the user's own: the others are listed all the same
+            say(str(error))
+            unknown = dict.fromkeys([*COUNTS, "split"])
+            lines.append({"name": name, **unknown, "here": "not usable", "licence": None})
+            continue
+        lines.append({
             "name": entry.name,
             **{name: getattr(entry.expected, name, None) for name in COUNTS},
             "split": entry.split,
             "here": state_of(entry, home), "licence": entry.licence,
-        }
-        for entry in load_catalog().values()
-    ]  # fmt: skip
+        })  # fmt: skip
+    return lines
 
 
 def _runs() -> list[dict[str, Any]]:
