@@ -4,7 +4,15 @@ from typing import Any
 
 import click
 
-from recbench.cli.common import complete, console, json_option, plugin_option, print_json, registry
+from recbench.cli.common import (
+    complete,
+    console,
+    json_option,
+    plugin_option,
+    print_json,
+    registry,
+    say,
+)
 from recbench.errors import UsageError, unknown
 
 KINDS = ("models", "losses", "metrics", "splits", "readers")
@@ -44,6 +52,8 @@ def _find(name: str) -> list[dict[str, Any]]:
 
     bare = name.partition("[")[0]
     kinds = [kind for kind in KINDS if bare in registry(kind).names()]
+    for doubt in (doubt for kind in kinds for doubt in registry(kind).doubts()):
+        say(doubt)
     try:
         catalog = load_catalog()
     except UsageError:  # what is known otherwise does not need the user's own catalogue

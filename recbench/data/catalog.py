@@ -1,9 +1,11 @@
 """The catalogue: what `datasets.yaml` says about each dataset, read and checked.
 
 A catalogue is a YAML mapping from a dataset's name to its entry. The one that comes with recbench
-is joined by the user's own `datasets.yaml` in the working directory, whose entries win. The keys
-of the file are the fields of the dataclasses below, so their comments are its reference. Top-level
-keys that start with an underscore hold YAML anchors and are no datasets.
+is joined by the user's own `datasets.yaml` in the working directory, whose entries win. What one of
+those says is looked at when it is asked for: it may be wrong, or need a plugin that is not given
+now, and that is no concern of the others. The keys of the file are the fields of the dataclasses
+below, so their comments are its reference. Top-level keys that start with an underscore hold YAML
+anchors and are no datasets.
 """
 
 import hashlib
@@ -11,7 +13,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -214,7 +216,30 @@ class Entry:
         return Recipe(positive=self.positive, dedup=self.dedup, filters=filters)
 
 
-def load_catalog(extra: Path | None = OWN) -> dict[str, Entry]:
+class Joined(Mapping[str, Entry]):
+    """Entries, and over them those of a user's catalogue, each of which is read when asked for."""
+
+    def __init__(self, entries: Mapping[str, Entry], path: Path) -> None:
+        self._entries, self._spot = entries, _Spot(path, path.parent)
+        self._own, self._read = _document(self._spot), dict[str, Entry]()
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._own:
+            return self._entries[name]
+        if name not in self._read:
+            entry: Entry = _build(Entry, self._own[name], self._spot.at(name), name=name)
+            _check_names(entry, self._spot.at(name))
+            self._read[name] = entry
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._entries, **self._own})
+
+    def __len__(self) -> int:
+        return len({**self._entries, **self._own})
+
+
+def load_catalog(extra: Path | None = OWN) -> Mapping[str, Entry]:
     """Read the catalogue of recbench, and the user's own, if there is one, over it.
 
     None reads no second catalogue. A path other than the default must exist.
@@ -229,15 +254,21 @@ def load_catalog(extra: Path | None = OWN) -> dict[str, Entry]:
         raise UsageError(f"there is no catalogue {extra}")
     if extra.samefile(shipped) or extra.read_bytes() == shipped.read_bytes():
         return entries  # in a working copy of recbench
-    own = read_catalog(extra, extra.parent)
-    for entry in own.values():
-        _check_names(entry, extra)
-    return entries | own
+    return Joined(entries, extra)
 
 
 def read_catalog(path: Path, folder: Path) -> dict[str, Entry]:
     """Read one catalogue; relative paths in it start from `folder`."""
     spot = _Spot(path, folder)
+    return {
+        name: _build(Entry, value, spot.at(name), name=name)
+        for name, value in _document(spot).items()
+    }
+
+
+def _document(spot: "_Spot") -> dict[str, Any]:
+    """What a file says of each dataset, not yet looked at."""
+    path = spot.file
     try:
         node = compose(path)
         if node is None:
@@ -249,16 +280,11 @@ def read_catalog(path: Path, folder: Path) -> dict[str, Entry]:
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not YAML that may be read here: {error}") from error
     given = _convert(Mapping[str, Any], document, spot)
-    return {
-        name: _build(Entry, value, spot.at(name), name=name)
-        for name, value in given.items()
-        if not name.startswith("_")
-    }
+    return {name: value for name, value in given.items() if not name.startswith("_")}
 
 
-def _check_names(entry: Entry, path: Path) -> None:
+def _check_names(entry: Entry, spot: "_Spot") -> None:
     """Look up what a user's entry names; the tests do so for the entries of recbench."""
-    spot = _Spot(path, path.parent).at(entry.name)
     if entry.reader != EMBEDDED and entry.reader not in READERS.names():
         raise spot.at("reader").error(unknown("reader", entry.reader, READERS.names()))
     try:
