@@ -28,7 +28,7 @@ from recbench.errors import DataError
 from recbench.files import atomic_path
 from recbench.published.check import check as check_rows
 from recbench.published.check import run_known
-from recbench.published.rows import load
+from recbench.published.rows import load, read_own
 from recbench.registry import load_plugin
 from recbench.report.compare import compare_sides, find, view
 from recbench.report.findings import view as check_view
@@ -146,10 +146,17 @@ def compare(
     return view(compare_sides(campaign, first, second, seed), first, second).frame
 
 
-def check(datasets: Sequence[str] = (), output: Path | str = "results") -> pd.DataFrame:
-    """Published numbers and ours, of datasets that are at hand; one line per number."""
-    rows = [row for row in load() if not datasets or row.our_dataset in datasets]
-    known = partial(run_known, folder=Path(output), how=Request())
+def check(
+    datasets: Sequence[str] = (), output: Path | str = "results", *,
+    published: Path | str | None = None, force: bool = False,
+) -> pd.DataFrame:  # fmt: skip
+    """Published numbers and ours, of datasets that are at hand; one line per number.
+
+    Results of this very code, by its content, are not run again unless `force` says so.
+    """
+    known_rows = load() if published is None else read_own(Path(published))
+    rows = [row for row in known_rows if not datasets or row.our_dataset in datasets]
+    known = partial(run_known, folder=Path(output), how=Request(force=force))
     return check_view(check_rows(rows, at_hand, known), everything=True).frame
 
 

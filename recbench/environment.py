@@ -26,11 +26,15 @@ HOLDING_BACK = (
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def describe() -> dict[str, Any]:
-    """Everything about this process and machine that a result may depend on."""
+def describe(*things: Any) -> dict[str, Any]:
+    """Everything about this process and machine that a result may depend on.
+
+    `things` are the classes and functions that make it, which may be a plugin's.
+    """
     return {
         "recbench": recbench.__version__,
         **source(),
+        "code": code_digest(*things),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES},
         "platform": platform.platform(),

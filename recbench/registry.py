@@ -3,6 +3,9 @@
 Models, losses, metrics, splits and readers are found by name. A name comes from an entry point
 (ours and other people's packages use the same door) or from a decorator in a file given with
 `--plugin`. Nothing is imported until its name is asked for.
+
+What other distributions bring may be broken, or be called like something of ours: that costs the
+use of their things, and of nothing else.
 """
 
 import importlib.util
@@ -14,11 +17,13 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from recbench.errors import UsageError, reason_of, unknown
+from recbench.errors import RecbenchError, UsageError, reason_of, unknown
 from recbench.files import readable
 from recbench.params import chosen, make
 
 T = TypeVar("T")
+OURS = __name__.partition(".")[0]
+"""The package whose names are not given to others."""
 
 
 class Registry(Generic[T]):
@@ -29,17 +34,30 @@ class Registry(Generic[T]):
         self._loaded: dict[str, T] = {}
 
     @cached_property
-    def _doors(self) -> dict[str, EntryPoint]:
-        return {door.name: door for door in entry_points(group=f"recbench.{self.plural}")}
+    def _doors(self) -> dict[str, list[EntryPoint]]:
+        """The entry points of each name; the first is used, ours before others."""
+        doors: dict[str, list[EntryPoint]] = {}
+        for door in sorted(entry_points(group=f"recbench.{self.plural}"), key=_precedence):
+            doors.setdefault(door.name, []).append(door)
+        return doors
+
+    def doubts(self) -> list[str]:
+        """Which names stand for several things, as sentences that say which is used."""
+        return [
+            f"{_maker(other)} has a {self.kind} '{name}' as well; that of {_maker(first)} is used"
+            for name, (first, *others) in self._doors.items()
+            for other in others
+            if other.value != first.value
+        ]
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorate an object to make it available as `name`."""
 
         def keep(thing: T) -> T:
-            other = self._loaded.get(name)
-            if other is not None and _origin(other) != _origin(thing):
+            other = self._taken(name, thing)
+            if other:
                 raise UsageError(
-                    f"two {self.plural} are called '{name}': {_origin(other)} and {_origin(thing)}"
+                    f"two {self.plural} are called '{name}': {other} and {_origin(thing)}"
                 )
             self._loaded[name] = thing
             thing.name = name  # type: ignore[attr-defined]
@@ -47,14 +65,39 @@ class Registry(Generic[T]):
 
         return keep
 
+    def _taken(self, name: str, thing: T) -> str:
+        """What else has the name of a thing: loaded, or of a package that is not the thing's."""
+        other, package = self._loaded.get(name), _package(getattr(thing, "__module__", "?"))
+        if other is not None:
+            return "" if _origin(other) == _origin(thing) else _origin(other)
+        if package == OURS:  # its names are ours: not worth looking through what is installed
+            return ""
+        door = next(iter(self._doors.get(name, ())), None)
+        return "" if door is None or _package(door.module) == package else door.value
+
     def get(self, name: str) -> T:
         """Return the object called `name`, importing its module if need be."""
         if name not in self._loaded:
             if name not in self._doors:
                 raise unknown(self.kind, name, self.names())
-            loaded = self._doors[name].load()
-            self._loaded.setdefault(name, loaded)
+            self._load(name, self._doors[name][0])
         return self._loaded[name]
+
+    def _load(self, name: str, door: EntryPoint) -> None:
+        try:
+            thing = door.load()
+        except (Exception, SystemExit) as error:
+            reason = str(error) if isinstance(error, RecbenchError) else reason_of(error)
+            raise UsageError(
+                f"the {self.kind} '{name}' of {_maker(door)} cannot be imported ({reason}); "
+                "repair that distribution or uninstall it"
+            ) from error
+        if not callable(thing):
+            raise UsageError(
+                f"'{door.value}' of {_maker(door)} is {type(thing).__name__}, not a {self.kind}"
+            )
+        if name not in self._loaded:  # its module has no decorator for it
+            self.register(name)(thing)
 
     def names(self) -> list[str]:
         """Every name that `get` would accept, sorted."""
@@ -62,10 +105,22 @@ class Registry(Generic[T]):
 
     def source(self, name: str) -> str:
         """Where `name` comes from: a distribution and its version, or a plugin file."""
-        door = self._doors.get(name)
-        if door is not None and door.dist is not None:
-            return f"{door.dist.name} {door.dist.version}"
+        if name in self._doors:
+            return _maker(self._doors[name][0])
         return _origin(self.get(name)).partition(":")[0]
+
+
+def _precedence(door: EntryPoint) -> tuple[bool, str, str]:
+    return _package(door.module) != OURS, _maker(door), door.value
+
+
+def _maker(door: EntryPoint) -> str:
+    """The distribution that an entry point is of, and its version."""
+    return f"{door.dist.name} {door.dist.version}" if door.dist else door.module
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _origin(thing: object) -> str:

@@ -111,7 +111,7 @@ def trial(number: int, value: float, **changes: object) -> Row:
 
 RUN = {
     "id": "a", "status": "finished", "command": ["recbench"], "written": "2026-01-01",
-    "select": "ndcg@20", "peak_memory_bytes": 1,
+    "select": "ndcg@20", "metrics": ["ndcg@20"], "split": "strong", "peak_memory_bytes": 1,
     "dataset": {
         "name": "toy", "fingerprint": "f", "users": 3, "items": 2, "interactions": 4,
         "provenance": {},

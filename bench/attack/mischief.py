@@ -108,9 +108,6 @@ def models(folder: Path) -> None:
     Recommender("mine", Scorer(weights), data.item_ids).save(folder / "weights")
     fit("popularity", data).save(folder / "constant")
     fit("ease[l2=1]", data, Context(scratch=folder.parent / "tiles")).save(folder / "tiles")
-    for kind in MODELS:
-        header = json.loads((folder / kind / "model.json").read_text(encoding="utf-8"))
-        assert header["base"] == kind, header
 
 
 def fetched(folder: Path) -> None:

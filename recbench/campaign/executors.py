@@ -1,35 +1,34 @@
 """Where groups of trials are worked on: in this process, in others, or on a Dask cluster.
 
-All three take a group and give back a `concurrent.futures.Future` of its outcomes. Only the
-runner writes results, so it does not matter where the numbers come from.
+All three (those of this machine are in `processes`) take a group and give back a
+`concurrent.futures.Future` of its outcomes. Only the runner writes results, so it does not matter
+where the numbers come from.
 """
 
-import os
 import pickle
 import queue
-import shutil
-import tempfile
-import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol
 
-from recbench.campaign.slots import Listener, Said, Slot, Throttle
+from recbench.campaign.slots import Said, Throttle
 from recbench.campaign.worker import Job, Outcome, Worker
-from recbench.errors import RecbenchError, UsageError
+from recbench.errors import UsageError
 from recbench.linalg.types import Note, quiet
 from recbench.registry import load_plugin
 
 Pending = Future[list[Outcome]]
+"""The outcomes of a group, or WorkerDied."""
 TRIES = 2
 """How often a cluster starts a task again whose worker was lost."""
+
+
+class WorkerDied(Exception):
+    """The process that was at a group is gone; says how it ended, as far as that is known."""
 
 
 class Executor(Protocol):
@@ -112,82 +111,6 @@ def settle_in(worker: Worker, slot: int, progress: Note) -> None:
     worker.context = replace(worker.context, device=device, progress=progress)
 
 
-def _start(parcel: Parcel, folder: Path) -> None:
-    threading.Thread(target=_follow, args=[folder.parent], daemon=True).start()
-    with suppress(OSError):  # where memory ends, this process goes first, and the run can tell
-        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
-    slot = Slot.take(folder)
-    settle_in(parcel.open(), slot.number, slot)
-
-
-def _follow(folder: Path) -> None:
-    """End when the process that started this one is killed: nobody waits for its work any more."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(1)
-
-
-@dataclass
-class Processes:
-    """Works in N processes of this machine; a process that dies takes no other's work along."""
-
-    parcel: Parcel
-    slots: int
-
-    def __post_init__(self) -> None:
-        """Start the processes."""
-        self._folder = tempfile.TemporaryDirectory(prefix="recbench-slots-")
-        self._pool = self._make()
-
-    def _make(self) -> ProcessPoolExecutor:
-        self._listener = Listener(Path(tempfile.mkdtemp(dir=self._folder.name)))
-        start = partial(_start, self.parcel, self._listener.folder)
-        with _starting():
-            spawn = get_context("spawn")
-            return ProcessPoolExecutor(self.slots, mp_context=spawn, initializer=start)
-
-    def heard(self) -> Iterable[Said]:
-        """What the processes noted."""
-        return self._listener.heard()
-
-    def submit(self, job: Job) -> Pending:
-        """Hand a group to a process; a pool that broke is replaced."""
-        task = partial(work_on, _bare(self.parcel), pickle.dumps(job))
-        try:
-            with _starting():
-                return self._pool.submit(task)
-        except BrokenProcessPool:
-            self._pool = self._make()
-            return self._pool.submit(task)
-
-    def close(self, *, wait: bool) -> None:
-        """Stop the processes."""
-        if not wait:
-            for process in list((self._pool._processes or {}).values()):
-                process.kill()  # shutdown alone would wait for a fit to end
-        self._pool.shutdown(wait=wait, cancel_futures=True)
-        self._folder.cleanup()
-
-
-@contextmanager
-def _starting() -> Iterator[None]:
-    """Say in a sentence that processes cannot be started, for want of /dev/shm or descriptors."""
-    try:
-        yield
-    except OSError as error:
-        raise RecbenchError(
-            f"processes cannot be started here ({error.strerror or error}; they need shared "
-            "memory and some 50 open files); run without -j"
-        ) from error
-
-
-def _bare(parcel: Parcel) -> Parcel:
-    """The parcel without its content, for processes that have opened it when they started."""
-    return replace(parcel, pickled=b"")
-
-
 class Dask:
     """Works on a Dask cluster; data are sent to each worker once, lost work is done again."""
 
@@ -247,6 +170,6 @@ def _settle(future: Pending, remote: Any) -> None:
     try:
         future.set_result(remote.result())
     except KilledWorker as error:
-        future.set_exception(BrokenProcessPool(str(error)))
+        future.set_exception(WorkerDied(str(error)))
     except BaseException as error:  # noqa: BLE001 - whatever it was, the waiting thread must hear it
         future.set_exception(error)

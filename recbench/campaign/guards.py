@@ -10,6 +10,8 @@ from recbench.errors import DataError
 ELSEWHERE = "choose another folder with -o"
 DIGITS = 12
 """Of a fingerprint of 64, enough to tell two apart."""
+MADE_BY = ("code", "python", "packages")
+"""What of an environment is the code that makes numbers."""
 
 
 def refuse_other_data(rows: Iterable[Row], plan: Plan, folder: object) -> None:
@@ -54,5 +56,23 @@ def other_versions(runs: Sequence[Mapping[str, Any]], environment: Mapping[str, 
 
 
 def _version(environment: Mapping[str, Any]) -> str:
-    version, commit = environment.get("recbench"), environment.get("commit")
-    return f"{version}, commit {commit[:DIGITS]}" if version and commit else str(version or "")
+    """Version and commit, and the content of the code where no commit vouches for it."""
+    version, commit, code = (environment.get(key) for key in ("recbench", "commit", "code"))
+    words = [str(version)] if version else []
+    words += [f"commit {commit[:DIGITS]}"] if words and commit else []
+    vouched = commit and not environment.get("dirty")
+    words += [f"code {code[:DIGITS]}"] if words and code and not vouched else []
+    return ", ".join(words)
+
+
+def by_other_code(
+    rows: Iterable[Row], runs: Sequence[Mapping[str, Any]], environment: Mapping[str, Any]
+) -> list[Row]:
+    """The rows that this very code did not make, by its content, or of which nobody knows."""
+    made = {name: environment[name] for name in MADE_BY}
+    same = {
+        run.get("id")
+        for run in runs
+        if {name: run.get("environment", {}).get(name) for name in MADE_BY} == made
+    }
+    return [row for row in rows if row.run not in same]

@@ -53,6 +53,8 @@ class Run(TypedDict):
     command: list[str]
     written: str
     select: str
+    metrics: list[str]
+    split: str
     dataset: Data
     peak_memory_bytes: int
     environment: Machine

@@ -1,7 +1,7 @@
 """What a run consists of: the plan that decides every number, and its trials."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from recbench.data.dataset import Dataset
 from recbench.errors import UsageError
 from recbench.evaluate.metrics import MetricSpec
 from recbench.models.base import Model
+from recbench.params import parts_of
 from recbench.splits.base import SplitRule
 
 CHOSEN = ("valid",)
@@ -80,6 +81,14 @@ class Plan:
         if self.rule.ordered:
             data += f" {self.dataset.rows_digest}"
         return trial_id(data, self.rule.identity, model.identity, str(seed), self.dtype)
+
+    def code(self, trials: Iterable[Trial]) -> list[Any]:
+        """The classes and functions that make the numbers of some trials."""
+        described = [self.rule, *(trial.model for trial in trials)]
+        return [
+            *(type(part) for thing in described for part in parts_of(thing)),
+            *(metric.function for metric in self.metrics),
+        ]
 
     def row(self, trial: Trial, part: str, **known: Any) -> Row:
         """Start the results row of a trial."""

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from recbench.brackets import taken_apart
-from recbench.campaign.executors import Dask, Executor, InProcess, Parcel, Processes
+from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
+from recbench.campaign.processes import Processes
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.search.grammar import models_from, spaces_from, split_from
@@ -38,6 +39,7 @@ from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.params import make
+from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 from recbench.splits.base import SplitRule
 
 SEARCHES = ("grid", "random", "tpe", "halving")
@@ -100,6 +102,8 @@ class Request:
     trace: bool = False
     debug: bool = False
     force: bool = False
+    same_code: bool = False
+    """Whether finished trials are run again that other code than this has made."""
     retry_failed: bool = False
     plugins: Sequence[Path] = ()
     """Files that are loaded here already, and must be wherever else models are fitted."""
@@ -117,6 +121,9 @@ class Request:
         self._check_choice(models)
         rule = split_from(self.split or default_split(self.data))
         metrics, select = self._metrics(rule)
+        for registry in (MODELS, LOSSES, SPLITS, METRICS):
+            for doubt in registry.doubts():
+                self.announce(doubt)
         access = Access(fetching={"progress": self.downloads}, announce=self.announce)
         plan = Plan(
             open_source(self.data, access), rule, models, metrics, select.text,
@@ -134,8 +141,9 @@ class Request:
         folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
         worker = Worker(plan, context, self.debug, self.trace, self.devices)
         return Runner(
-            worker, Campaign(folder), force=self.force, retry_failed=self.retry_failed,
-            announce=self.announce, command=self.command, search=proposals,
+            worker, Campaign(folder), force=self.force, same_code=self.same_code,
+            retry_failed=self.retry_failed, announce=self.announce, command=self.command,
+            search=proposals,
         )  # fmt: skip
 
     def run(self) -> Finished:

@@ -11,16 +11,20 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from recbench.campaign import traces
-from recbench.campaign.executors import Executor, InProcess, Pending
+from recbench.campaign.executors import Executor, InProcess, Pending, WorkerDied
 from recbench.campaign.folder import Campaign, now
-from recbench.campaign.guards import other_versions, refuse_other_code, refuse_other_data
+from recbench.campaign.guards import (
+    by_other_code,
+    other_versions,
+    refuse_other_code,
+    refuse_other_data,
+)
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row, furthest
 from recbench.campaign.search.proposals import Listed, Proposals
@@ -44,6 +48,8 @@ class Runner:
     campaign: Campaign
     executor: Executor | None = None
     force: bool = False
+    same_code: bool = False
+    """Whether only what this very code has made counts as finished."""
     retry_failed: bool = False
     announce: Callable[[str], None] = lambda text: None
     command: Sequence[str] = ()
@@ -64,7 +70,16 @@ class Runner:
         rows = self.campaign.lines()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
-        self.old = set(rows) if self.force else set()
+        self.old = self._outdated(rows)
+
+    def _outdated(self, rows: Mapping[tuple[str, str, int], Row]) -> set[tuple[str, str, int]]:
+        """What is finished and to be run again all the same."""
+        if self.force:
+            return set(rows)
+        if not self.same_code or not rows:
+            return set()
+        others = by_other_code(rows.values(), self.campaign.manifest()["runs"], self.environment)
+        return {(row.trial, row.part, row.stopped) for row in others}
 
     def run(self) -> list[Row]:
         """Run what is missing; return the rows of this plan, finished earlier or now."""
@@ -116,7 +131,7 @@ class Runner:
 
     def _tell_versions(self) -> None:
         others = other_versions(self.campaign.manifest()["runs"], self.environment)
-        if others:
+        if others and not self.same_code:
             self.announce(
                 f"{self.campaign.folder} also holds results made by recbench {'; '.join(others)}: "
                 "they are taken as they are, --force runs them again"
@@ -153,9 +168,15 @@ class Runner:
         todo = len(self.todo())
         finished = len(self.trials) - todo
         if finished and (todo or finished == self.total):
+            maker = ", made by this very code" if self.same_code else ""
             self.announce(
-                f"{counted(finished, 'finished trial')} found, {self.total - finished} to run"
+                f"{counted(finished, 'finished trial')} found{maker}, "
+                f"{self.total - finished} to run"
             )
+        ids = {trial.id for trial in self.trials}
+        others = {trial for trial, _, _ in self.old if trial in ids}
+        if others and not self.force:
+            self.announce(f"{counted(len(others), 'trial')} of other code found, to run again")
         failed = [row for row in self.rows() if row.status != "ok"]
         if failed and not self.retry_failed:
             self.announce(
@@ -265,8 +286,8 @@ class Runner:
             task = running.pop(future)
             try:
                 outcomes = future.result()
-            except BrokenProcessPool:
-                outcomes = self._lost(task) if task.suspect else []
+            except WorkerDied as death:
+                outcomes = self._lost(task, death) if task.suspect else []
                 tasks += [] if task.suspect else [task]
                 task.suspect = True
             try:
@@ -286,8 +307,9 @@ class Runner:
         for message in executor.heard():
             self.worker.context.progress(*message)
 
-    def _lost(self, task: Task) -> list[Outcome]:
-        reason = "its process died, alone as in company; was there too little memory?"
+    def _lost(self, task: Task, death: WorkerDied) -> list[Outcome]:
+        how = f" ({death})" if str(death) else ""
+        reason = f"its process died{how}, alone as in company; was there too little memory?"
         return [
             Outcome(
                 self.plan.row(trial, task.part, status="failed", reason=reason, stopped=trial.stop)
@@ -323,7 +345,7 @@ class Runner:
     @cached_property
     def environment(self) -> dict[str, Any]:
         """The machine and the versions, looked at once."""
-        return describe()
+        return describe(*self.plan.code(self.trials))
 
 
 def _known(lines: Mapping[tuple[str, str, int], Row], trial: Trial, part: str) -> Row | None:

@@ -4,7 +4,6 @@ The file of a slot is written by its process alone and read by the runner. Nothi
 process that is killed holds up nobody.
 """
 
-import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -40,17 +39,6 @@ class Slot:
     folder: Path
     number: int
     _throttle: Throttle = field(default_factory=Throttle)
-
-    @classmethod
-    def take(cls, folder: Path) -> "Slot":
-        """The first slot that nobody has taken; the folder serves one pool of processes."""
-        for number in itertools.count():
-            try:
-                (folder / f"{number}.taken").touch(exist_ok=False)
-            except FileExistsError:
-                continue
-            return cls(folder, number)
-        raise AssertionError
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Note how far some work is."""

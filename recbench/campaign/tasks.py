@@ -10,7 +10,6 @@ from recbench.campaign.plan import Trial, trial_id
 from recbench.campaign.worker import Worker
 from recbench.environment import code_digest
 from recbench.models.checkpoint import Checkpoint
-from recbench.params import parts_of
 
 
 @dataclass
@@ -39,13 +38,9 @@ class Task:
         """
         plan = worker.plan
         measured = [metric.text for metric in plan.metrics] if worker.trace else []
-        described = [plan.rule, *(trial.model for trial in self.trials)]
         digest = trial_id(
             *sorted(trial.id for trial in self.trials), self.part, plan.select, *measured,
-            code_digest(
-                *(type(part) for thing in described for part in parts_of(thing)),
-                *(metric.function for metric in plan.metrics),
-            ),
+            code_digest(*plan.code(self.trials)),
         )  # fmt: skip
         self.saved = folder.resolve() / f"{self.step}-{self.part}-{digest}"
         for other in self.saved.parent.glob(f"{self.step}-{self.part}-*"):

@@ -6,7 +6,7 @@ it runs wherever the plan can be sent: in this process, in another, on another m
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -160,7 +160,8 @@ class Worker:
         outcomes = list(self._measure(fitted, part))
         yield from outcomes
         if part == "valid" and not self.plan.rule.refits:
-            whole = [one for one in fitted if not one.scorer.stopped]
+            ranked = {outcome.row.trial for outcome in outcomes if outcome.row.status == "ok"}
+            whole = [f for f in fitted if not f.scorer.stopped and f.trial.id in ranked]
             leading = [one for one in whole if self._leads(one.trial, outcomes, job.leaders)]
             reveal = "test" in self.plan.parts
             chosen = [f for f in (whole if reveal else leading) if not f.trial.model.one_part]
@@ -249,13 +250,19 @@ class Worker:
             self.context.progress(f"ranking for {part}", done, total)
 
         start = time.perf_counter()
-        fitted = _side_by_side(fitted)
-        scorers = [one.scorer for one in fitted]
         # Only the selected are compared in detail: it is not worth the time for every trial.
         groups = head_and_tail(train) if part == "test" else None
-        measured = evaluate(scorers, held, train, self.plan.metrics, progress, groups)
+
+        def values_of(some: Sequence[Fitted]) -> list[PerUser]:
+            scorers = [one.scorer for one in some]
+            return evaluate(scorers, held, train, self.plan.metrics, progress, groups)
+
+        measured = self._each(_side_by_side(fitted), values_of)
         seconds = (time.perf_counter() - start) / len(fitted)
-        for one, values in zip(fitted, measured, strict=True):
+        for one, values in measured:
+            if isinstance(values, BaseException):
+                yield self._lost(one.trial, part, values)
+                continue
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(
                 one.trial, part, status="ok", metrics=means, facts=one.facts,
@@ -268,6 +275,25 @@ class Worker:
                 continue
             trace = one.scorer.trace if self.trace and part == "valid" else ()
             yield Outcome(row, self._per_user(values, part), trace=trace)
+
+    def _each(
+        self, fitted: Sequence[Fitted], measure: Callable[[Sequence[Fitted]], list[PerUser]]
+    ) -> list[tuple[Fitted, PerUser | BaseException]]:
+        """What was measured of each trial, or why it could not be.
+
+        They are measured together. If that fails each half is tried, down to those to blame.
+        """
+        try:
+            return list(zip(fitted, measure(fitted), strict=True))
+        except DataError:
+            raise
+        except (Exception, SystemExit) as error:
+            if self.debug:
+                raise
+            if len(fitted) == 1:
+                return [(fitted[0], error)]
+        middle = len(fitted) // 2
+        return self._each(fitted[:middle], measure) + self._each(fitted[middle:], measure)
 
     def _per_user(self, values: PerUser, part: str) -> pa.Table:
         held = self.split.stage(part)[1]

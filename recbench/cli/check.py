@@ -23,7 +23,15 @@ if TYPE_CHECKING:
               help="Only rows of these models.")  # fmt: skip
 @click.option("--paper", multiple=True, help="Only rows of these papers, such as deql.")
 @click.option("-o", "--output", type=PATH, default="results", show_default=True,
-              help="Where the runs are kept; finished ones are not run again.")  # fmt: skip
+              help="Where the runs are kept; those that this very code made, by its content, are "
+                   "not run again.")  # fmt: skip
+@click.option("--published", type=PATH, multiple=True, metavar="FILE",
+              help="Check the rows of your own CSV file instead of those that come with recbench; "
+                   "docs/checking.md has its columns.")  # fmt: skip
+@click.option("-f", "--force", is_flag=True, help="Run everything again.")
+@click.option("--strict", is_flag=True,
+              help="Fail as well if a row could not be run for lack of data or memory, or if none "
+                   "was.")  # fmt: skip
 @click.option("--search-missing", is_flag=True,
               help="Search rows without known parameters by grids of ours, tuned on validation, "
                    "and record what is found.")  # fmt: skip
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
 @plugin_option
 def command(
     datasets: tuple[str, ...], model: tuple[str, ...], paper: tuple[str, ...], output: Path,
+    published: tuple[Path, ...], force: bool, strict: bool,
     search_missing: bool, found: Path | None, junit: Path | None, everything: bool,
     threads: int | None, kind: str,
 ) -> None:  # fmt: skip
@@ -44,24 +53,25 @@ def command(
 
     A row is run if its data are here and the parameters that reproduce it are known. The exit
     code is 1 only if a value is worse than the one recorded with it; rows whose data are missing
-    are counted, and the last lines say what to fetch. In GitHub Actions the table also goes to
-    the job's summary.
+    are counted, and the last lines say what to fetch. --strict makes them a failure: exit code 3.
+    In GitHub Actions the table also goes to the job's summary.
 
     \b
     recbench check debian
-    recbench check gowalla -m ease
+    recbench check gowalla -m ease --strict
+    recbench check --published my.csv
     recbench check --search-missing --junit check.xml
     """
     from recbench.campaign.request import Request
     from recbench.data.open import at_hand
-    from recbench.published.check import check, regressions, run_known
+    from recbench.published.check import check, regressions, run_known, unchecked
     from recbench.published.found import search_unknown
     from recbench.report.findings import view
 
     found = found or output / "found.csv"
-    rows = _rows(found, datasets, model, paper)
+    rows = _rows(published, found, datasets, model, paper)
     with Bars() as bars:
-        how = Request(threads=threads, progress=bars)
+        how = Request(threads=threads, progress=bars, force=force, announce=say)
         known = partial(run_known, folder=output, how=how)
         unknown = partial(search_unknown, folder=output, how=how, found=found)
         opened = partial(at_hand, announce=say)
@@ -74,16 +84,26 @@ def command(
     worse = regressions(findings)
     if worse:
         raise RecbenchError(worse)
+    left = unchecked(findings)
+    if left is not None and strict:
+        raise left
+    if left is not None:
+        say(f"{left}; --strict makes that a failure")
 
 
 def _rows(
-    found: Path, datasets: Sequence[str], model: Sequence[str], paper: Sequence[str]
+    published: Sequence[Path],
+    found: Path,
+    datasets: Sequence[str],
+    model: Sequence[str],
+    paper: Sequence[str],
 ) -> "list[Published]":
     """The published rows that are asked for, with what was found for them before."""
     from recbench.published.found import read_found, with_found
-    from recbench.published.rows import load
+    from recbench.published.rows import load, read_own
 
-    rows = with_found(load(), read_found(found))
+    own = [row for path in published for row in read_own(path)]
+    rows = with_found(own or load(), read_found(found))
     for wanted, known in ((datasets, "our_dataset"), (model, "our_model"), (paper, "paper")):
         names = {getattr(row, known) for row in rows} - {""}
         for name in wanted:

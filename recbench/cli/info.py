@@ -4,7 +4,15 @@ from typing import Any
 
 import click
 
-from recbench.cli.common import complete, console, json_option, plugin_option, print_json, registry
+from recbench.cli.common import (
+    complete,
+    console,
+    json_option,
+    plugin_option,
+    print_json,
+    registry,
+    say,
+)
 from recbench.errors import UsageError, unknown
 
 KINDS = ("models", "losses", "metrics", "splits", "readers")
@@ -13,7 +21,7 @@ MOST_LINES = 12
 
 @click.command()
 @click.argument("name", shell_complete=complete("datasets", *KINDS))
-@click.option("--bibtex", is_flag=True, help="Print how to cite a dataset.")
+@click.option("--bibtex", is_flag=True, help="Print BibTeX entries of where it comes from.")
 @json_option
 @plugin_option
 def command(name: str, bibtex: bool, as_json: bool) -> None:
@@ -28,7 +36,9 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
     """
     described = _find(name if "[" in name else name.partition("@")[0])
     if bibtex:
-        click.echo("\n\n".join(sheet["cite"] for sheet in described if sheet.get("cite")))
+        from recbench.report.cite import of_name
+
+        click.echo(of_name(name))
     elif as_json:
         print_json(described)
     else:
@@ -42,6 +52,8 @@ def _find(name: str) -> list[dict[str, Any]]:
 
     bare = name.partition("[")[0]
     kinds = [kind for kind in KINDS if bare in registry(kind).names()]
+    for doubt in (doubt for kind in kinds for doubt in registry(kind).doubts()):
+        say(doubt)
     try:
         catalog = load_catalog()
     except UsageError:  # what is known otherwise does not need the user's own catalogue

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recbench.cli.common import console, json_option, plugin_option, print_json, registry
+from recbench.cli.common import console, json_option, plugin_option, print_json, registry, say
+from recbench.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,14 +84,17 @@ def _plugins(kind: str) -> list[dict[str, Any]]:
     Losses have their formula as well.
     """
     plugins = registry(kind)
-    return [
-        {
-            "name": name, "what it is": summary(plugins.get(name)),
-            **({"formula": getattr(plugins.get(name), "formula", "")} if kind == "losses" else {}),
-            "from": plugins.source(name),
-        }
-        for name in plugins.names()
-    ]  # fmt: skip
+    for doubt in plugins.doubts():
+        say(doubt)
+    lines = []
+    for name in plugins.names():
+        try:
+            thing, what = plugins.get(name), summary(plugins.get(name))
+        except UsageError as error:  # somebody else's, which costs no more than its own line
+            thing, what = None, str(error)
+        formula = {"formula": getattr(thing, "formula", "")} if kind == "losses" else {}
+        lines.append({"name": name, "what it is": what, **formula, "from": plugins.source(name)})
+    return lines
 
 
 def summary(thing: Any) -> str:
@@ -102,16 +106,22 @@ def _datasets() -> list[dict[str, Any]]:
     from recbench.data.catalog import load_catalog
     from recbench.data.open import Access, state_of
 
-    home = Access().home
-    return [
-        {
+    home, catalog, lines = Access().home, load_catalog(), []
+    for name in catalog:
+        try:
+            entry = catalog[name]
+        except UsageError as error:  # of the user's own: the others are listed all the same
+            say(str(error))
+            unknown = dict.fromkeys([*COUNTS, "split"])
+            lines.append({"name": name, **unknown, "here": "not usable", "licence": None})
+            continue
+        lines.append({
             "name": entry.name,
             **{name: getattr(entry.expected, name, None) for name in COUNTS},
             "split": entry.split,
             "here": state_of(entry, home), "licence": entry.licence,
-        }
-        for entry in load_catalog().values()
-    ]  # fmt: skip
+        })  # fmt: skip
+    return lines
 
 
 def _runs() -> list[dict[str, Any]]:

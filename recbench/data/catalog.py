@@ -1,15 +1,17 @@
 """The catalogue: what `datasets.yaml` says about each dataset, read and checked.
 
 A catalogue is a YAML mapping from a dataset's name to its entry. The one that comes with recbench
-is joined by the user's own `datasets.yaml` in the working directory, whose entries win. The keys
-of the file are the fields of the dataclasses below, so their comments are its reference. Top-level
-keys that start with an underscore hold YAML anchors and are no datasets.
+is joined by the user's own `datasets.yaml` in the working directory, whose entries win. What one of
+those says is looked at when it is asked for: it may be wrong, or need a plugin that is not given
+now, and that is no concern of the others. The keys of the file are the fields of the dataclasses
+below, so their comments are its reference. Top-level keys that start with an underscore hold YAML
+anchors and are no datasets.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -202,7 +204,30 @@ class Entry:
         return Recipe(positive=self.positive, dedup=self.dedup, filters=self.filters)
 
 
-def load_catalog(extra: Path | None = OWN) -> dict[str, Entry]:
+class Joined(Mapping[str, Entry]):
+    """Entries, and over them those of a user's catalogue, each of which is read when asked for."""
+
+    def __init__(self, entries: Mapping[str, Entry], path: Path) -> None:
+        self._entries, self._path = entries, path
+        self._own, self._read = _document(path), dict[str, Entry]()
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._own:
+            return self._entries[name]
+        if name not in self._read:
+            entry = _entry(name, self._own[name], self._path, self._path.parent)
+            _check_names(entry, self._path)
+            self._read[name] = entry
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._entries, **self._own})
+
+    def __len__(self) -> int:
+        return len({**self._entries, **self._own})
+
+
+def load_catalog(extra: Path | None = OWN) -> Mapping[str, Entry]:
     """Read the catalogue of recbench, and the user's own, if there is one, over it.
 
     None reads no second catalogue. A path other than the default must exist.
@@ -217,39 +242,37 @@ def load_catalog(extra: Path | None = OWN) -> dict[str, Entry]:
         raise UsageError(f"there is no catalogue {extra}")
     if extra.samefile(shipped) or extra.read_bytes() == shipped.read_bytes():
         return entries  # in a working copy of recbench
-    own = read_catalog(extra, extra.parent)
-    for entry in own.values():
-        _check_names(entry, extra)
-    return entries | own
+    return Joined(entries, extra)
 
 
 def read_catalog(path: Path, folder: Path) -> dict[str, Entry]:
     """Read one catalogue; relative paths in it start from `folder`."""
+    return {name: _entry(name, given, path, folder) for name, given in _document(path).items()}
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """What a file says of each dataset, not yet looked at."""
     try:
         node = compose(path)
         if node is None:
             return {}
         _refuse_duplicates(node)
         given = checked(dict[str, Any], construct(node))
-        return {
-            name: _entry(name, value, folder)
-            for name, value in given.items()
-            if not name.startswith("_")
-        }
     except Misfit as error:
         raise UsageError(f"{path}: {error}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not YAML that may be read here: {error}") from error
+    return {name: value for name, value in given.items() if not name.startswith("_")}
 
 
-def _entry(name: str, given: object, folder: Path) -> Entry:
+def _entry(name: str, given: object, path: Path, folder: Path) -> Entry:
     """What a catalogue says of one dataset."""
     try:
         entry = build(Entry, given, name=name)
     except Misfit as error:
-        raise error.inside(name) from None
+        raise UsageError(f"{path}: {error.inside(name)}") from None
     if not any(file.path for layout in entry.layouts for file in layout):
         return entry
     files, *others = (tuple(_placed(file, folder) for file in layout) for layout in entry.layouts)

@@ -58,6 +58,8 @@ def open_dataset(name: str, access: Access) -> Dataset:
 def at_hand(name: str, announce: Callable[[str], None] = lambda text: None) -> Dataset | None:
     """A dataset that needs no download; None for others, and for names that nobody knows."""
     access = Access(announce=announce)
+    if name.partition(":")[0] == SYNTHETIC:
+        return open_dataset(name, access)
     try:
         state = state_of(entry_of(name), access.home)
     except UsageError:

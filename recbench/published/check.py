@@ -10,7 +10,7 @@ import pandas as pd
 from recbench.campaign.request import Request
 from recbench.campaign.row import Row
 from recbench.data.dataset import Dataset
-from recbench.errors import counted
+from recbench.errors import DataError, RecbenchError, counted
 from recbench.params import params_of
 from recbench.published.rows import Published
 from recbench.registry import MODELS, build
@@ -19,6 +19,8 @@ SAME = 1e-6
 """How far a value may move from the recorded one where a row sets no tolerance of its own."""
 
 UNKNOWN = "parameters not known"
+NO_DATA = "no data"
+SKIPPED = "skipped"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Finding:
     def checked(self) -> bool:
         """Whether the row was run at all."""
         return self.value is not None or self.regressed
+
+    @property
+    def missing(self) -> bool:
+        """Whether it could have been run, had there been data and memory for it."""
+        return self.status.startswith((NO_DATA, SKIPPED))
 
 
 def judge(row: Published, value: float) -> Finding:
@@ -83,7 +90,7 @@ def check(
     for (name, split, run), group in groups.items():
         dataset = open_dataset(name)
         if dataset is None:
-            findings |= {row: Finding(row, f"no data: recbench fetch {name}") for row in group}
+            findings |= {row: Finding(row, f"{NO_DATA}: recbench fetch {name}") for row in group}
             continue
         announce(f"checking {counted(len(group), 'number')} on {name}, {split}")
         findings |= dict(run(group, dataset, split))
@@ -105,7 +112,7 @@ def why_not(row: Published) -> str:
 def run_known(
     rows: Sequence[Published], dataset: Dataset, split: str, *, folder: Path, how: Request
 ) -> Iterator[tuple[Published, Finding]]:
-    """Run rows by the parameters that are known to give them, or find them among results.
+    """Run rows by the parameters that are known to give them, or find what this very code gave.
 
     `how` says with how many threads, and whom to tell of progress.
     """
@@ -117,6 +124,7 @@ def run_known(
         metrics=list(dict.fromkeys(row.metric for row in rows)),
         parts=tuple(sorted({row.part for row in rows}, reverse=True)),
         output=folder / campaign_name(dataset.name, split),
+        same_code=True,
     )
     results = {(row.text, row.part): row for row in request.run().rows}
     for row in rows:
@@ -133,7 +141,7 @@ def finding(row: Published, result: Row | None) -> Finding:
     if result is None:
         return Finding(row, "failed", reason="there is no result")
     if result.status == "skipped":
-        return Finding(row, f"skipped: {result.reason}")
+        return Finding(row, f"{SKIPPED}: {result.reason}")
     if result.status != "ok":
         return Finding(row, "failed", reason=result.reason)
     return judge(row, result.metrics[row.metric])
@@ -154,6 +162,19 @@ def regressions(findings: Sequence[Finding], most: int = 3) -> str:
     more = f"; and {len(worse) - most} more" if len(worse) > most else ""
     verb = "is" if len(worse) == 1 else "are"
     return f"{counted(len(worse), 'number')} {verb} worse than recorded: {names}{more}"
+
+
+def unchecked(findings: Sequence[Finding]) -> RecbenchError | None:
+    """What a check leaves open that is to leave nothing open: rows it could not run, or all."""
+    missing = [one for one in findings if one.missing]
+    if missing:
+        kind = DataError if missing[0].status.startswith(NO_DATA) else RecbenchError
+        reasons = ", ".join(dict.fromkeys(one.status for one in missing))
+        verb = "was" if len(missing) == 1 else "were"
+        return kind(f"{counted(len(missing), 'number')} {verb} not checked ({reasons})")
+    if not any(one.checked for one in findings):
+        return RecbenchError("not one number was checked; `--all` lists them with the reasons")
+    return None
 
 
 def _fate(one: Finding) -> str:

@@ -154,7 +154,8 @@ def search_unknown(
     if not able:
         return
     output = folder / campaign_name(dataset.name, split)
-    finished = _tuning(able, replace(how, data=dataset, split=split, output=output)).run()
+    where = replace(how, data=dataset, split=split, output=output, same_code=True)
+    finished = _tuning(able, where).run()
     recorded = []
     for row in able:
         mine = [result for result in finished.rows if result.model == row.our_model]

@@ -7,14 +7,21 @@ that it searched, the row has it: parameters outside are not the paper's, whatev
 """
 
 import csv
+import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recbench.errors import DataError
+from recbench.errors import DataError, RecbenchError, UsageError, unknown
+from recbench.evaluate.metrics import parse_metric
 from recbench.params import format_value
+from recbench.registry import MODELS, SPLITS, build
 
+PARTS = ("valid", "test")
+NEEDED = ("metric", "value", "our_dataset", "our_split", "our_model")
+"""The columns that a file of somebody's own must have; the others say more."""
 KEY = ("our_dataset", "our_model", "metric")
 """What a line of a file of grids and the rows that it is about have in common."""
 
@@ -79,6 +86,17 @@ class Published:
         """What the number is of, in a line: dataset, model, metric and where it is printed."""
         return f"{self.our_dataset or self.dataset} {self.text} {self.metric} ({self.source})"
 
+    def check(self) -> None:
+        """Refuse words that do not exist; the tests do so for the rows that come with recbench."""
+        if self.part not in PARTS:
+            raise unknown("part", self.part, PARTS)
+        parse_metric(self.metric)
+        build(self.our_split, SPLITS)
+        if self.parameters:
+            build(self.text, MODELS)
+        else:
+            MODELS.get(self.our_model)
+
     @property
     def source(self) -> str:
         """Where it is printed."""
@@ -106,14 +124,55 @@ def load() -> list[Published]:
     return rows
 
 
+def read_own(path: Path) -> list[Published]:
+    """The rows of somebody's own file: the same columns, of which only NEEDED must be there."""
+    try:
+        lines = _lines(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is not a CSV file in UTF-8 ({error})") from error
+    if not lines:
+        raise DataError(f"{path}: there is no such file, or no row in it")
+    return [_own_row(path, number, line) for number, line in enumerate(lines, 2)]
+
+
+def _own_row(path: Path, number: int, line: dict[str, str]) -> Published:
+    try:
+        row = _completed(path.stem, line)
+        row.check()
+    except (RecbenchError, ValueError) as error:
+        raise DataError(f"{path}, line {number}: {error}") from error
+    return row
+
+
+def _completed(paper: str, line: dict[str, str]) -> Published:
+    """A row in which only NEEDED must be told."""
+    names = [spec.name for spec in dataclasses.fields(Published) if spec.name != "paper"]
+    given = {name: text for name, text in line.items() if text}
+    for name in given:
+        if name not in names:
+            raise unknown("column", str(name), names)
+    for name in NEEDED:
+        if name not in given:
+            raise UsageError(f"'{name}' is missing")
+    ours = {"dataset": given["our_dataset"], "model": given["our_model"]}
+    return _row(
+        paper, {"table": "", **ours, "protocol": given["our_split"], "part": "test", **given}
+    )
+
+
 def _read(path: Path) -> Iterator[Published]:
     grids = {tuple(line[name] for name in KEY): line for line in _lines(_grids_of(path))}
     for line in _lines(path):
-        fields: dict[str, Any] = {**line, "paper": path.stem, "value": float(line["value"])}
-        fields |= {"printed": line["value"], **grids.get(tuple(line[name] for name in KEY), {})}
-        numbers = ("tolerance", "ours", "tuned", "inside")
-        fields |= {name: _number(fields.get(name, "")) for name in numbers}
-        yield Published(**fields)
+        yield _row(path.stem, {**line, **grids.get(tuple(line[name] for name in KEY), {})})
+
+
+def _row(paper: str, line: dict[str, str]) -> Published:
+    fields: dict[str, Any] = {**line, "paper": paper, "printed": line["value"]}
+    fields["value"] = _number(line["value"])
+    numbers = ("tolerance", "ours", "tuned", "inside")
+    return Published(**fields | {name: _number(line.get(name, "")) for name in numbers})
 
 
 def _grids_of(path: Path) -> Path:
@@ -124,9 +183,12 @@ def _grids_of(path: Path) -> Path:
 def _lines(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:  # spreadsheets mark their files
         return list(csv.DictReader(file))
 
 
 def _number(text: str) -> float | None:
-    return float(text) if text else None
+    number = float(text) if text else None
+    if number is not None and not math.isfinite(number):
+        raise ValueError(f"'{text}' is not a finite number")
+    return number

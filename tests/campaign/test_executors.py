@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import toys
-from recbench.campaign.executors import Dask, InProcess, Parcel, Processes, work_on
+from recbench.campaign.executors import Dask, InProcess, Parcel, work_on
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
+from recbench.campaign.processes import Processes
 from recbench.campaign.runner import Runner
 from recbench.campaign.worker import Job, Worker
 from recbench.errors import UsageError
@@ -78,7 +79,7 @@ def test_a_process_that_dies_takes_no_other_trial_with_it(tmp_path):
     executor = Processes(Parcel.of(made, [path]), 2)
     rows = {row.text: row for row in Runner(made, Campaign(tmp_path / "r"), executor).run()}
     assert rows["deadly[x=1]"].status == "failed"
-    assert "process died" in rows["deadly[x=1]"].reason
+    assert "its process died (exit code 9), alone as in company" in rows["deadly[x=1]"].reason
     assert {rows[text].status for text in ("deadly[x=0]", "deadly[x=4]", lae.Ease().text)} == {"ok"}
 
 

@@ -51,7 +51,7 @@ def asked(monkeypatch) -> list[Request]:
 def test_every_option_is_a_field_and_every_field_but_a_few_an_option():
     options = {str(option.name) for option in command.params} - SHOWN - {*COLUMNS}
     named = {FIELD.get(name, name) for name in options}
-    assert {field.name for field in fields(Request)} - named == {*TOLD, "devices"}
+    assert {field.name for field in fields(Request)} - named == {*TOLD, "devices", "same_code"}
     assert named <= {field.name for field in fields(Request)}
 
 

@@ -94,13 +94,23 @@ def test_two_revisions_of_a_model_do_not_share_a_table(recbench, out, monkeypatc
     assert log(out) == before
 
 
-def test_two_versions_may_share_a_folder_and_say_so(recbench, out):
+@pytest.mark.parametrize(
+    ("commit", "dirty", "told"),
+    [
+        ("abcdef0123456789", False, "commit abcdef012345"),
+        ("abcdef0123456789", True, "commit abcdef012345, code 0123456789ab"),
+        (None, None, "code 0123456789ab"),
+    ],
+)
+def test_two_versions_may_share_a_folder_and_say_so(recbench, out, commit, dirty, told):
     manifest = json.loads((out / "manifest.json").read_text())
-    manifest["runs"][0]["environment"] |= {"recbench": "0.0.9", "commit": "abcdef0123456789"}
+    manifest["runs"][0]["environment"] |= {
+        "recbench": "0.0.9", "commit": commit, "dirty": dirty, "code": "0123456789abcdef",
+    }  # fmt: skip
     (out / "manifest.json").write_text(json.dumps(manifest))
     result = recbench(*RUN)
     assert result.exit_code == 0
-    assert "results made by recbench 0.0.9, commit abcdef012345: they are taken" in result.stderr
+    assert f"results made by recbench 0.0.9, {told}: they are taken" in result.stderr
     assert len(json.loads((out / "manifest.json").read_text())["runs"]) == 2
 
 

@@ -252,3 +252,61 @@ def test_ctrl_c_keeps_what_is_finished(folder):
         assert pq.read_table(
             log.parent / "per-user" / f"{row['trial']}-{row['part']}.parquet"
         ).num_rows
+
+
+SPOILT = """
+from dataclasses import dataclass
+
+import numpy as np
+
+from recbench.plugin import MODELS, Constant, Family, Model, Scorer, param
+
+
+class Together(Family):
+    def key(self, model):
+        return "one fit"
+
+    def fit(self, models, train, ctx):
+        base = Constant(np.bincount(train.indices, minlength=train.shape[1]).astype(np.float32))
+        return [model.scorer(base) for model in models]
+
+
+class Broken(Constant):
+    def score(self, history, rows):
+        raise ZeroDivisionError("no score")
+
+
+@MODELS.register("spoilt")
+@dataclass(frozen=True)
+class Spoilt(Model):
+    \"\"\"NaN by its scale at 2, by its base at 4, no score at all at 5.\"\"\"
+
+    family = Together()
+    x: int = param(0, help="what happens")
+
+    def scorer(self, base):
+        scale = np.full(len(base.scores), 1.0 + self.x, dtype=np.float32)
+        if self.x == 2:
+            scale[1] = np.nan
+        if self.x == 4:
+            base = Constant(base.scores * np.float32("nan"))
+        if self.x == 5:
+            base = Broken(base.scores)
+        return Scorer(base, scale)
+"""
+
+
+def test_of_a_group_only_models_whose_scores_are_at_fault_fail(recbench, own, folder):
+    (folder / "spoilt.py").write_text(SPOILT)
+    words = ["run", *own, "--plugin", "spoilt.py", "-m", "spoilt", "--grid", "x=0:6:1", "--json"]
+    result = recbench(*words)
+    assert result.exit_code == 1
+    assert "3 trials failed, the first is spoilt[x=2]: scores are not finite" in result.stderr
+    valid, test = (table["rows"] for table in json.loads(result.stdout))
+    measured = [row["parameters"] for row in valid if row["ndcg@100"] is not None]
+    assert measured == ["x=0", "x=1", "x=3", "x=6"]
+    assert [row["parameters"] for row in test] == ["x=0"]
+    log = (folder / "results" / "toy-strong" / "trials.jsonl").read_text()
+    assert "ZeroDivisionError: no score" in log
+    alone = recbench("run", *own, "--plugin", "spoilt.py", "-m", "spoilt[x=3]", "-o", "alone")
+    assert alone.exit_code == 0

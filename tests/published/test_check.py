@@ -1,14 +1,30 @@
 import json
+import os
+import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import toys
+from recbench import environment
 from recbench.campaign.request import Request
+from recbench.models.popularity import Constant, Popularity
+from recbench.models.scorers import Scorer
 from recbench.published import rows as published
-from recbench.published.check import check, finding, judge, regressions, run_known, why_not
+from recbench.published.check import (
+    check,
+    finding,
+    judge,
+    regressions,
+    run_known,
+    unchecked,
+    why_not,
+)
 from recbench.published.rows import Published
 from recbench.report.findings import view
 
@@ -177,3 +193,135 @@ def test_missing_data_are_no_failure(recbench, folder):
     suites = ET.parse(folder / "check.xml").getroot()
     assert suites.get("failures") == "0"
     assert suites.get("skipped") == suites.get("tests") != "0"
+
+
+OWN = """metric,value,our_dataset,our_split,our_model,ours
+ndcg@10,{value},"synthetic:users=99,items=30,interactions=900",strong,popularity,{value}
+"""
+
+
+@pytest.fixture
+def own_rows(recbench, folder):
+    """A row of our own, whose value is what popularity gives now."""
+    (folder / "own.csv").write_text(OWN.format(value=0.0))
+    made = recbench("check", "--published", "own.csv", "-o", "before", "--json")
+    (row,) = json.loads(made.stdout)[0]["rows"]
+    (folder / "own.csv").write_text(OWN.format(value=row["ours"]))
+    return ["check", "--published", "own.csv"]
+
+
+def turned(monkeypatch) -> None:
+    """Let popularity recommend what is bought least."""
+    fit = Popularity.fit
+
+    def negated(self, train, ctx):
+        return Scorer(Constant(-fit(self, train, ctx).base.scores))
+
+    monkeypatch.setattr(Popularity, "fit", negated)
+
+
+def test_what_other_code_made_is_run_again(recbench, own_rows, monkeypatch):
+    assert recbench(*own_rows).exit_code == 0
+    again = recbench(*own_rows)
+    assert "1 finished trial found, made by this very code, 0 to run" in again.stderr
+    assert "1 reproduced" in again.stdout
+    turned(monkeypatch)
+    monkeypatch.setattr(environment, "_package_digest", lambda: "another")
+    changed = recbench(*own_rows)
+    assert changed.exit_code == 1
+    assert "1 trial of other code found, to run again" in changed.stderr
+    assert "1 number is worse than recorded" in changed.stderr
+
+
+@pytest.mark.parametrize("name", ["python", "packages"])
+def test_other_versions_of_what_computes_are_other_code(recbench, own_rows, monkeypatch, name):
+    recbench(*own_rows)
+    describe = environment.describe
+    monkeypatch.setattr(
+        "recbench.campaign.runner.describe", lambda *things: describe(*things) | {name: "other"}
+    )
+    assert "1 trial of other code found, to run again" in recbench(*own_rows).stderr
+
+
+def test_a_changed_plugin_is_other_code(recbench, folder):
+    (folder / "rarity.py").write_text(toys.MODEL)
+    (folder / "own.csv").write_text(
+        "metric,value,our_dataset,our_split,our_model,parameters\n"
+        'ndcg@10,0.1,"synthetic:users=99,items=30,interactions=900",strong,rarity,power=1\n'
+    )
+    words = ["check", "--published", "own.csv", "--plugin", "rarity.py"]
+    assert recbench(*words).exit_code == 0
+    assert "made by this very code" in recbench(*words).stderr
+    (folder / "rarity.py").write_text(toys.MODEL + "# changed\n")
+    assert "of other code found" in recbench(*words).stderr
+
+
+def test_force_runs_what_this_code_made_already(recbench, own_rows, monkeypatch):
+    recbench(*own_rows)
+    turned(monkeypatch)
+    assert recbench(*own_rows).exit_code == 0
+    assert recbench(*own_rows, "--force").exit_code == 1
+
+
+@pytest.mark.slow
+def test_a_check_with_changed_code_in_the_same_folder_is_red(recbench, own_rows, folder):
+    """As it is seen by a developer: the file of a model is edited between two checks."""
+    shutil.copytree(Path(environment.__file__).parent, folder / "copy" / "recbench")
+    source = folder / "copy" / "recbench" / "models" / "popularity.py"
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "recbench", *own_rows],
+            env={**os.environ, "PYTHONPATH": str(folder / "copy")}, capture_output=True, text=True,
+        )  # fmt: skip
+
+    assert run().returncode == 0
+    assert "made by this very code, 0 to run" in run().stderr
+    source.write_text(source.read_text().replace("Constant(counts", "Constant(-counts"))
+    after = run()
+    assert "of other code found" in after.stderr
+    assert after.returncode == 1
+
+
+def test_strict_checks_fail_where_nothing_or_not_everything_was_run(recbench, folder):
+    missing = recbench("check", "msd", "--strict")
+    assert missing.exit_code == 3
+    assert "not checked (no data: recbench fetch msd)" in missing.stderr
+    plain = recbench("check", "msd")
+    assert plain.exit_code == 0
+    assert "--strict makes that a failure" in plain.stderr
+    declined = replace(ROW, our_dataset="")
+    assert unchecked([finding(ROW, toys.trial(1, 0.0, status="skipped"))]).exit_code == 1
+    assert unchecked([judge(ROW, 0.5), *run(folder, declined)]) is None
+    assert "not one number" in str(unchecked(run(folder, declined)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("ndcg@10", "ndgc@10", "own.csv, line 2: unknown metric 'ndgc'; did you mean 'ndcg'?"),
+        ("popularity", "populariti", "line 2: unknown model 'populariti'; did you mean"),
+        ("strong", "strnog", "line 2: unknown split 'strnog'; did you mean 'strong'?"),
+        ("our_split", "split", "line 2: unknown column 'split'; did you mean 'our_split'?"),
+        ("ndcg@10", "", "line 2: 'metric' is missing"),
+        ("0.25,", "many,", "line 2: could not convert string to float: 'many'"),
+        ("0.25,", "nan,", "line 2: 'nan' is not a finite number"),
+        ("0.25,", "0.25,0.3,0.4,", "line 2: unknown column"),
+    ],
+)
+def test_a_wrong_file_of_rows_is_a_sentence_with_its_line(recbench, folder, before, after, says):
+    text = OWN.format(value=0.25)
+    assert before in text
+    (folder / "own.csv").write_text(text.replace(before, after, 1))
+    result = recbench("check", "--published", "own.csv")
+    assert result.exit_code == 3, result.output
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize("content", [None, b"", b"metric,value\n", b"\xff\xfe\x00"])
+def test_a_file_without_rows_is_a_sentence(recbench, folder, content):
+    if content is not None:
+        (folder / "own.csv").write_bytes(content)
+    result = recbench("check", "--published", "own.csv")
+    assert result.exit_code == 3
+    assert "own.csv" in result.stderr

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import toys
-from recbench.campaign.executors import Parcel, Processes
+from recbench.campaign.executors import Parcel
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
+from recbench.campaign.processes import Processes
 from recbench.campaign.runner import Runner
 from recbench.campaign.search.halving import Halved, Halving, Rung, refuse_without_rounds
 from recbench.campaign.worker import Worker

@@ -6,9 +6,10 @@ from statistics import mean
 import pytest
 
 import toys
-from recbench.campaign.executors import Parcel, Processes
+from recbench.campaign.executors import Parcel
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
+from recbench.campaign.processes import Processes
 from recbench.campaign.runner import Runner
 from recbench.campaign.search.grammar import spaces_from
 from recbench.campaign.search.proposals import ROUND, STARTUP, Tpe, new_study, random_models
