@@ -194,6 +194,7 @@ class Worker:
                 continue
             try:
                 facts = fit.plain_facts()
+                fit = replace(fit, trace=fit.plain_trace() if self.trace else ())
             except RecbenchError as error:
                 yield trial, error
                 continue

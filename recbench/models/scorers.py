@@ -204,6 +204,13 @@ class Scorer:
             plain[name] = number
         return plain
 
+    def plain_trace(self) -> list[dict[str, float]]:
+        """The trace as results keep it: Python's numbers, or an error."""
+        try:
+            return [{name: float(value) for name, value in one.items()} for one in self.trace]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise RecbenchError(f"the trace of the fit is not made of numbers ({error})") from error
+
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""
         if rows is None:
