@@ -127,6 +127,8 @@ def known_error(error: BaseException) -> RecbenchError | None:
     """What an error means, if it is not a bug of ours or one that click knows."""
     if isinstance(error, RecbenchError):
         return error
+    if isinstance(error.__context__, BrokenPipeError):  # rich ends the program then
+        return None
     if isinstance(error, SystemExit):  # no code of ours ends the program
         end = f"ended the program (sys.exit({error.code!r:.60}))"
         return RecbenchError(f"a plugin, or what it imports, {end}")
