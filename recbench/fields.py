@@ -26,6 +26,7 @@ DEPTH = 40
 TOO_DEEP = f"is nested more than {DEPTH} deep"
 LARGEST = 2**63 - 1
 """No count, size or date is larger; JSON has numbers of any length."""
+BEYOND = "is a number beyond all measure"
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -43,19 +44,25 @@ class Misfit(ValueError):
         return Misfit(self.text, f"{here}{dot}{self.trail}")
 
 
-def parsed(content: bytes | str) -> Any:
-    """Read JSON."""
+def parsed(content: bytes) -> dict[str, Any]:
+    """Read a JSON object."""
     try:
         value = json.loads(content)
     except RecursionError:
         raise Misfit(TOO_DEEP) from None
     except ValueError as error:
         raise Misfit(f"is not JSON: {str(error)[:80]}") from None
+    if content.count(b"{") + content.count(b"[") > DEPTH:  # else it need not be looked at
+        _refuse_depth(value)
+    return _mapping(value)
+
+
+def _refuse_depth(value: Any) -> None:
     layer = [value]
     for _ in range(DEPTH):
         layer = [inner for outer in layer for inner in _within(outer)]
         if not layer:
-            return value
+            return
     raise Misfit(TOO_DEEP)
 
 
@@ -73,18 +80,28 @@ def checked(kind: type[T], given: object) -> T:
 def build(cls: type[T], given: object, **known: object) -> T:
     """Make a dataclass from a mapping whose keys are its fields, but for those already known."""
     mapping = _mapping(given)
-    wanted = {name: item for name, item in _wanted(cast("Any", cls)).items() if name not in known}
-    for key in mapping:
-        if key not in wanted:
-            raise Misfit(unknown("key", str(key), wanted))
-    for name, (_, required) in wanted.items():
-        if required and name not in mapping:
-            raise Misfit(f"'{name}' is missing")
-    values = {key: _at(key, wanted[key][0], item) for key, item in mapping.items()}
+    checks, required = _wanted(cast("Any", cls))
+    if not mapping.keys() <= checks.keys() - known.keys():
+        strange = next(key for key in mapping if key not in checks or key in known)
+        raise Misfit(unknown("key", str(strange), checks.keys() - known.keys()))
+    if not required <= mapping.keys() | known.keys():
+        raise Misfit(f"'{min(required - mapping.keys() - known.keys())}' is missing")
+    values = _each(mapping, checks)
     try:
         return cls(**known, **values)
     except UsageError as error:
         raise Misfit(error) from None
+
+
+def _each(given: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
+    """Values, each by the check of its key."""
+    values, key = dict[str, Any](), ""
+    try:
+        for key, item in given.items():
+            values[key] = checks[key](item)
+    except Misfit as error:
+        raise error.inside(key) from None
+    return values
 
 
 @cache
@@ -119,15 +136,15 @@ def _plain(kinds: Sequence[type], optional: bool) -> Check:
     """Text, numbers, flags."""
     wanted = " or ".join(WORDS[kind] for kind in kinds)
 
+    exact = {*kinds, type(None)} if optional else {*kinds}
+
     def check(given: Any) -> Any:
         kind = type(given)
-        if kind is int:
-            _number(given)
-        if kind is str and str in kinds:
-            return _text(given)
-        if kind in kinds or (given is None and optional):
-            return given
-        if kind is int and float in kinds:
+        if kind is int and not -LARGEST <= given <= LARGEST:
+            raise Misfit(BEYOND)
+        if kind in exact:
+            return _text(given) if kind is str else given
+        if kind is int and float in exact:
             return float(given)
         raise Misfit(f"must be {wanted}, not {reprlib.repr(given)}")
 
@@ -138,8 +155,8 @@ def writable(given: Any) -> Any:
     """Whatever it is, it can be written: text without half characters, numbers within bounds."""
     if type(given) is str:
         _text(given)
-    elif type(given) is int:
-        _number(given)
+    elif type(given) is int and not -LARGEST <= given <= LARGEST:
+        raise Misfit(BEYOND)
     elif isinstance(given, list):
         for index, item in enumerate(given):
             _at(index, writable, item)
@@ -147,13 +164,6 @@ def writable(given: Any) -> Any:
         for key, item in given.items():
             _at(str(key), writable, item)
             writable(key)
-    return given
-
-
-def _number(given: int) -> int:
-    """A whole number that other programs can read as well."""
-    if abs(given) > LARGEST:
-        raise Misfit("is a number beyond all measure")
     return given
 
 
@@ -191,7 +201,15 @@ def _entries(inner: Check) -> Check:
     """Any keys, with values of one type."""
 
     def check(given: Any) -> Any:
-        return {_text(key): _at(key, inner, item) for key, item in _mapping(given).items()}
+        values, key = {}, ""
+        try:
+            for key, item in _mapping(given).items():
+                values[key] = inner(item)
+        except Misfit as error:
+            raise error.inside(str(key)) from None
+        for key in values:
+            _text(key)
+        return values
 
     return check
 
@@ -206,22 +224,18 @@ def _typed_dict(hint: Any) -> Check:
         missing = sorted(required - mapping.keys())
         if missing:
             raise Misfit(f"'{missing[0]}' is missing")
-        known = {key: _at(key, checks[key], mapping[key]) for key in checks if key in mapping}
-        return mapping | known
+        return mapping | _each({k: mapping[k] for k in checks if k in mapping}, checks)
 
     return check
 
 
 @cache
-def _wanted(cls: type) -> Mapping[str, tuple[Check, bool]]:
-    """The fields of a dataclass: the check of each, and whether it must be given."""
+def _wanted(cls: type) -> tuple[Mapping[str, Check], frozenset[str]]:
+    """The check of each field of a dataclass, and which of them must be given."""
     hints = typing.get_type_hints(cls)
     specs = [spec for spec in fields(cast("Any", cls)) if spec.init]
-    return {spec.name: (_check_of(spec, hints[spec.name]), _is_required(spec)) for spec in specs}
-
-
-def _is_required(spec: Field[Any]) -> bool:
-    return spec.default is MISSING and spec.default_factory is MISSING
+    required = {s.name for s in specs if s.default is MISSING and s.default_factory is MISSING}
+    return {spec.name: _check_of(spec, hints[spec.name]) for spec in specs}, frozenset(required)
 
 
 def _check_of(spec: Field[Any], hint: Any) -> Check:

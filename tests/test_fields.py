@@ -112,14 +112,21 @@ def test_a_typed_dict_lets_other_keys_be():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", b"\xff", "9" * 5000, "[" * 100_000, "[" * (DEPTH + 1) + "]" * (DEPTH + 1)]
-)
-def test_what_is_no_json_is_a_misfit(text):
-    with pytest.raises(Misfit):
-        parsed(text)
+    ("content", "says"),
+    [
+        (b"", "is not JSON"), (b"{", "is not JSON"), (b"\xff", "is not JSON"),
+        (b'{"a": %b}' % (b"9" * 5000), "is not JSON"), (b"[1]", "must be a mapping"),
+        (b'{"a": ' * 100_000, "is nested more than 40 deep"),
+        (b'{"a": %b%b}' % (b"[" * DEPTH, b"]" * DEPTH), "is nested more than 40 deep"),
+    ],
+)  # fmt: skip
+def test_what_is_no_json_object_is_a_misfit(content, says):
+    with pytest.raises(Misfit, match=says):
+        parsed(content)
 
 
 def test_json_is_read_as_it_is():
-    value = {"a": [1, 2.5, None, "ä", {}], "b": True}
+    value = {"a": [1, 2.5, None, "ä", {}], "b": True, "c": [[] for _ in range(DEPTH)]}
     assert parsed(json.dumps(value).encode()) == value
-    assert parsed("[" * DEPTH + "]" * DEPTH)
+    deep = b"[" * (DEPTH - 1) + b"]" * (DEPTH - 1)
+    assert list(parsed(b'{"a": %b}' % deep)) == ["a"]

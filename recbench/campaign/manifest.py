@@ -81,7 +81,7 @@ def read(folder: Path) -> Manifest:
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror})") from error
     try:
-        fields = checked(dict[str, Any], parsed(content))
+        fields = parsed(content)
         refuse_newer(fields, path)
         whole = is_as_written(fields, content)
         fields.pop(DIGEST, None)

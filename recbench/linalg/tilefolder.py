@@ -169,7 +169,7 @@ class TileFolder:
         """What the matrix is, or None where no matrix was ever completed."""
         try:
             content = (self.path / HEADER).read_bytes()
-            header = checked(dict[str, Any], parsed(content))
+            header = parsed(content)
             made = checked(Header, header)["format"]
         except FileNotFoundError:
             return None
