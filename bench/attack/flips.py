@@ -32,7 +32,7 @@ class Attack:
         mischief.fetched(folder)
         self.files: dict[Path, list[Callable[[], Said]]] = {}
         for place, ways in {
-            "out": [_results, *(lambda words=words: command(*words) for words in SHOWN)],
+            "out": [*[_results] * 6, *(lambda words=words: command(*words) for words in SHOWN)],
             "home/prepared": [_prepared], "home/raw": [_raw],
             **{f"models/{kind}": [lambda kind=kind: _model(kind)] for kind in mischief.MODELS},
         }.items():  # fmt: skip
