@@ -135,7 +135,6 @@ def check_of(hint: Any) -> Check:
 def _plain(kinds: Sequence[type], optional: bool) -> Check:
     """Text, numbers, flags."""
     wanted = " or ".join(WORDS[kind] for kind in kinds)
-
     exact = {*kinds, type(None)} if optional else {*kinds}
 
     def check(given: Any) -> Any:

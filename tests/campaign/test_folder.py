@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pandas as pd
 import pyarrow as pa
@@ -9,6 +9,7 @@ from recbench.campaign.folder import Campaign
 from recbench.campaign.selection import selected
 from recbench.campaign.table import table
 from recbench.errors import DataError
+from recbench.files import sealed
 from toys import ROW, RUN, trial
 
 
@@ -87,6 +88,37 @@ def test_a_manifest_that_is_none_is_named(campaign, text):
     (campaign.folder / "manifest.json").write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json is damaged"):
         campaign.manifest()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"select": 7}, r"runs\[0\].select: must be text, not 7"),
+        ({"command": "recbench"}, r"runs\[0\].command: must be a list"),
+        ({"dataset": {}}, r"runs\[0\].dataset: 'fingerprint' is missing"),
+        ({"peak_memory_bytes": 2**63}, r"runs\[0\].peak_memory_bytes: is a number beyond"),
+    ],
+)
+def test_a_field_of_another_type_is_named(campaign, changes, says):
+    campaign.add_run(RUN | changes)
+    with pytest.raises(DataError, match=rf"manifest\.json is damaged \({says}"):
+        campaign.manifest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": "x"}, {"metrics": {"ndcg@20": "high"}}, {"trial": ["t"]}, {"users": 10**30},
+        {"parameters": {"l2": [1]}}, {"files": {"a": None}}, {"text": "\ud800"},
+    ],
+)  # fmt: skip
+def test_a_row_with_a_field_of_another_type_is_left_out(campaign, changes):
+    campaign.record(replace(ROW, trial="t0"))
+    campaign.log.write_text(
+        campaign.log.read_text() + sealed(json.dumps({**asdict(ROW), **changes})) + "\n"
+    )
+    assert [row.trial for row in campaign.rows().values()] == ["t0"]
+    assert "1 damaged line" in campaign.problems()[0]
 
 
 def test_a_line_of_the_log_that_is_something_else_is_not_a_row(campaign):
