@@ -333,7 +333,7 @@ class Transfer:
         before = self.partial.version
         if start is None:  # beyond the end: fine only if nothing is missing
             return offered.total != self.partial.held
-        if start != self.partial.held:
+        if start != self.partial.held or start >= (offered.total or 0):
             return True
         if self.file.pinned or before is None:
             return False

@@ -116,6 +116,17 @@ def test_an_answer_that_was_cut_in_its_head_is_asked_for_again(serve, tmp_path, 
     assert get(url, tmp_path, policy=again, **known) == BODY
 
 
+def test_a_rest_that_begins_behind_the_end_is_none(serve, tmp_path):
+    """The first answer is cut in a chunk that holds more than the file; the second says so."""
+    chunk = BODY + b"more"
+    first = OK + b'ETag: "1"\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n' + chunk
+    form = b'ETag: "1"\r\nContent-Length: 0\r\nContent-Range: bytes %d-%d/%d\r\n\r\n'
+    second = PART + form % (len(chunk), len(BODY) - 1, len(BODY))
+    answers = iter([first, second, OK + length(BODY) + b"\r\n" + BODY])
+    url = serve(lambda connection: connection.sendall(next(answers, b"")))
+    assert get(url, tmp_path, policy=replace(POLICY, attempts=3)) == BODY
+
+
 def test_a_page_may_be_what_is_wanted(serve, tmp_path):
     answer = OK + length(PAGE) + b"\r\n" + PAGE
     assert get(serve(says(answer)), tmp_path, name="toy.html") == PAGE
