@@ -66,6 +66,7 @@ class Runner:
         self.trials = self.source.propose(lambda trial: None)
         self.id, self.started = uuid.uuid4().hex[:8], now()
         self.provisional: dict[str, Outcome] = {}
+        self.best: set[str] = set()  # once all have been measured on validation
         rows = self.campaign.lines()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
@@ -184,8 +185,8 @@ class Runner:
 
     def _test(self, executor: Executor) -> None:
         """Measure the selected trials on test."""
-        best = selected(self.rows(), self.plan.select)
-        winners = [replace(trial, stop=0) for trial in self.trials if trial.id in best]
+        self.best = selected(self.rows(), self.plan.select)
+        winners = [replace(trial, stop=0) for trial in self.trials if trial.id in self.best]
         chosen = self._missing(winners, "test")
         for trial in chosen:
             if trial.id in self.provisional:
@@ -202,7 +203,11 @@ class Runner:
             if row is None:
                 return True
             if row.status == "ok":
-                return bool(metrics - set(row.metrics)) or self._untraced(trial, part)
+                return (
+                    bool(metrics - set(row.metrics))
+                    or self._untraced(trial, part)
+                    or self._unkept(trial, part)
+                )
             return self.retry_failed and row.run != self.id
 
         return [trial for trial in trials if any(lacks(trial, part) for part in parts)]
@@ -212,6 +217,11 @@ class Runner:
         whole = part == "valid" and not trial.stop
         wanted = self.worker.trace and whole and trial.model.traced
         return wanted and not traces.path_of(self.campaign.folder, trial.id).exists()
+
+    def _unkept(self, trial: Trial, part: str) -> bool:
+        """Whether something of a winner is wanted that a finished test has not left."""
+        won = part == "test" and trial.id in self.best
+        return won and self.worker.keep.lacks(trial, self.plan)
 
     def _complete(self, tasks: list[Task], executor: Executor) -> None:
         """Have every task done, here or by another process that is at it already."""
@@ -317,6 +327,8 @@ class Runner:
         ]
 
     def _record(self, outcome: Outcome) -> None:
+        if outcome.unkept:
+            self.announce(f"{outcome.row.text}: {outcome.unkept}")
         row = replace(outcome.row, run=self.id)
         traced = [traces.path_of(self.campaign.folder, row.trial)] if outcome.trace else []
         for path in traced:
