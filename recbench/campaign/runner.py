@@ -9,6 +9,7 @@ Several processes may work on one folder: each reserves a heavy step before it s
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
@@ -186,12 +187,22 @@ class Runner:
     def _test(self, executor: Executor) -> None:
         """Measure the selected trials on test."""
         self.best = selected(self.rows(), self.plan.select)
+        self.best |= self._unjudged()
         winners = [replace(trial, stop=0) for trial in self.trials if trial.id in self.best]
         chosen = self._missing(winners, "test")
         for trial in chosen:
             if trial.id in self.provisional:
                 self._record(self.provisional[trial.id])
         self._complete(tasks_of(self._missing(chosen, "test"), "test"), executor)
+
+    def _unjudged(self) -> set[str]:
+        """Lists from files that have none for validation, and nothing to be chosen from."""
+        skipped = {r.trial for r in self.rows() if r.part == "valid" and r.status == "skipped"}
+        rivals = Counter(trial.rival for trial in self.trials)
+        return {
+            trial.id for trial in self.trials
+            if trial.model.one_part and trial.id in skipped and rivals[trial.rival] == 1
+        }  # fmt: skip
 
     def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
         """The trials that lack a row, or a metric, on some part."""
