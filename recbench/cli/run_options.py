@@ -82,6 +82,9 @@ DATA = [
     click.option("--value", help="With --data: a column of ratings or counts."),
     click.option("--min", "minimum", type=float, help="With --value: what counts as a positive."),
     click.option("--time", help="With --data: a column of times."),
+    click.option("--reader", metavar="NAME[KEY=VALUE,...]", shell_complete=complete("readers"),
+                 help="With --data: how to read it, such as 'delimited[encoding=latin-1]' or "
+                      "adjacency; default: by the end of its name."),
     click.option("--core", type=click.IntRange(min=0), default=0,
                  help="With --data: keep the k-core."),
 ]  # fmt: skip
@@ -99,6 +102,7 @@ def source_of(options: dict[str, Any]) -> "str | OwnFile":
     return OwnFile(
         options["data"], user=options["user"], item=options["item"], value=options["value"],
         time=options["time"], minimum=options["minimum"], core=options["core"],
+        reader=options["reader"],
     )  # fmt: skip
 
 
