@@ -31,7 +31,7 @@ COMMANDS = {
 EPILOG = """\b
 Exit codes
   0    fine
-  1    a trial failed, or a check found a number that got worse
+  1    a trial failed, nothing was measured, or a check found a number that got worse
   2    the command line was wrong
   3    data could not be had, or did not verify
   130  interrupted
