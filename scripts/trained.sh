@@ -2,6 +2,7 @@
 # Trained models: the recipes of published rows, what validation chooses, and a table of all losses.
 #
 #     bash scripts/trained.sh recipes -d gowalla -o results/gowalla-trained
+#     bash scripts/trained.sh tuned -d gowalla -o results/gowalla-trained-tuned
 #     bash scripts/trained.sh table -d debian -o results/debian-trained
 #
 # `recipes` fits each model once on all that the test may be fitted on, with parameters from the
@@ -14,13 +15,14 @@ set -euo pipefail
 recbench=${RECBENCH:-recbench}
 seeds=${SEEDS:-0}
 
+long='batch=256,rate=0.015,epochs=60,decay-at=42+53'
 declare -A recipe=(
-    [mf-mine-plus]='t=0.08,weight=1.22'
+    [mf-mine-plus]="t=0.08,weight=1.22,$long"
     [mf-mine]='t=0.1'
     [mf-infonce]='t=0.1'
     [mf-infonce-debiased]='t=0.1'
-    [mf-ccl]='margin=0.9,weight=150'
-    [mf-ccl-debiased]='margin=0.9,weight=0.7'
+    [mf-ccl]="margin=0.9,weight=150,$long"
+    [mf-ccl-debiased]='weight=0.1'
     [mse]=''
     [mse-debiased]=''
     [mf-bpr]=''
@@ -28,8 +30,8 @@ declare -A recipe=(
     [youtubenet]=''
     [lightgcn]=''
     [simplex]=''
-    [ssm-mf]='t=0.12'
-    [ssm-gnn]='t=0.12,layers=1'
+    [ssm-mf]='t=0.12,negatives=batch,batch=2048,rate=0.001,epochs=40,decay-at=28+35'
+    [ssm-gnn]="t=0.12,layers=1,$long"
 )
 order='ssm-gnn mf-mine-plus mse mse-debiased mf-infonce mf-mine mf-ccl mf-infonce-debiased
     mf-ccl-debiased ssm-mf mf-bpr cml youtubenet simplex lightgcn'
@@ -39,6 +41,34 @@ recipes() {
     for model in ${ONLY:-$order}; do
         $recbench run "$@" -q --no-validate --seed "$seeds" -k recall@20,ndcg@20 \
             -m "$model${recipe[$model]:+[${recipe[$model]}]}"
+    done
+}
+
+declare -A grid=(
+    [mf-mine-plus]='t=0.08,0.1 weight=1.1,1.22'
+    [mf-mine]='t=0.07,0.1,0.14,0.2'
+    [mf-infonce]='t=0.07,0.1,0.14,0.2'
+    [mf-infonce-debiased]='t=0.07,0.1,0.14,0.2'
+    [mf-ccl]='margin=0.8,0.9 weight=150,400'
+    [mf-ccl-debiased]='weight=0.05,0.1,0.2,0.4'
+    [mse]='l2=0.3,1,3 negatives=10,20,40'
+    [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.003,0.01,0.03'
+    [mf-bpr]='rate=0.001,0.003 l2=0.00001,0.0001'
+    [cml]='rate=0.001,0.003 margin=0.25,0.5'
+    [youtubenet]='rate=0.001,0.003 l2=0,0.0001'
+    [lightgcn]='rate=0.003,0.01 l2=0.0001,0.0003'
+    [simplex]='own=0.5,0.8 loss.margin=0.8,0.9'
+    [ssm-mf]='t=0.12,0.2 rate=0.001,0.003'
+    [ssm-gnn]='t=0.1,0.12 weight=0.84,1'
+)
+
+tuned() {
+    local model axis axes
+    for model in ${ONLY:-$order}; do
+        axes=()
+        for axis in ${grid[$model]}; do axes+=(--grid "$axis"); done
+        case $model in mse*) ;; *) axes+=(--search 'halving[eta=4,first=5]') ;; esac
+        $recbench run "$@" -q --seed "$seeds" -k recall@20,ndcg@20 -m "$model" "${axes[@]}"
     done
 }
 

@@ -42,9 +42,22 @@ def modules(package: Path) -> dict[str, Path]:
 
 
 @cache
-def imports(code: str) -> list[ast.Import | ast.ImportFrom]:
-    """The import statements of a file, at any depth; copies of a file are read once."""
-    return [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Import | ast.ImportFrom)]
+def _told(code: str) -> list[ast.Import | ast.ImportFrom | ast.ClassDef]:
+    """The imports and classes of a file, at any depth; copies of a file are read once."""
+    kinds = ast.Import | ast.ImportFrom | ast.ClassDef
+    return [node for node in ast.walk(ast.parse(code)) if isinstance(node, kinds)]
+
+
+def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """The import statements of a file."""
+    told = _told(path.read_text(encoding="utf-8"))
+    return [node for node in told if not isinstance(node, ast.ClassDef)]
+
+
+def classes(path: Path) -> list[ast.ClassDef]:
+    """The classes that a file defines."""
+    told = _told(path.read_text(encoding="utf-8"))
+    return [node for node in told if isinstance(node, ast.ClassDef)]
 
 
 def imported(path: Path, known: Iterable[str]) -> Iterator[str]:
@@ -54,7 +67,7 @@ def imported(path: Path, known: Iterable[str]) -> Iterator[str]:
     the module x, where x is one, and importing a module runs the packages that it is in.
     """
     names = set(known)
-    for node in imports(path.read_text(encoding="utf-8")):
+    for node in imports(path):
         if isinstance(node, ast.ImportFrom):
             if node.level:
                 raise AssertionError(f"{path} imports relatively; write the whole name")
@@ -73,7 +86,7 @@ def imported(path: Path, known: Iterable[str]) -> Iterator[str]:
 def outside(path: Path) -> set[str]:
     """The modules of other packages that a file imports, by their whole names."""
     found = set()
-    for node in imports(path.read_text(encoding="utf-8")):
+    for node in imports(path):
         if isinstance(node, ast.ImportFrom):
             found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -150,11 +163,10 @@ def levels(package: Path) -> dict[str, int]:
     """By class: how many classes of the package are on the way up from it, itself included."""
     bases: dict[str, list[str]] = {}
     for path in modules(package).values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                above = [b.value if isinstance(b, ast.Subscript) else b for b in node.bases]
-                names = [b.id if isinstance(b, ast.Name) else getattr(b, "attr", "") for b in above]
-                bases.setdefault(node.name, []).extend(n for n in names if n != node.name)
+        for node in classes(path):
+            above = [b.value if isinstance(b, ast.Subscript) else b for b in node.bases]
+            names = [b.id if isinstance(b, ast.Name) else getattr(b, "attr", "") for b in above]
+            bases.setdefault(node.name, []).extend(n for n in names if n != node.name)
 
     def level(name: str) -> int:
         return 1 + max((level(base) for base in bases[name] if base in bases), default=0)

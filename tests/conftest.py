@@ -16,9 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent))  # `import toys` from any folder 
 
 import toys
 from recbench import environment
+from recbench.campaign import request
 from recbench.cli import main
 from recbench.data import catalog
 from recbench.linalg import speed
+from recbench.models import context
 from recbench.registry import METRICS, MODELS, READERS, SPLITS
 
 Recbench = Callable[..., Result]
@@ -28,9 +30,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the collector need not look through it again and again."""
+    """What is loaded by now stays: the collector need not look through it again and again.
+
+    Nor need it come after every seven hundred new objects, as few of those are in cycles.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -48,6 +54,7 @@ def known_once() -> Iterator[None]:
         patch.setattr(catalog, "read_catalog", read_once)
         patch.setattr(environment, "source", cache(environment.source))
         patch.setattr(environment, "version", cache(environment.version))
+        patch.setattr(context, "free_memory", cache(environment.free_memory))
         patch.setattr(speed.gemm_gflops, "__defaults__", (256, 1))
         patch.setattr(speed.copy_gigabytes, "__defaults__", (1 << 20, 1))
         yield
@@ -55,8 +62,9 @@ def known_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> Iterator[None]:
-    """Unless a test or a run asks for more: barriers inside BLAS cost more than small sums."""
-    with threadpool_limits(1, user_api="blas"):
+    """Unless a test or a run asks for more: to wait for each other costs more than small sums."""
+    with threadpool_limits(1, user_api="blas"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(request, "usable_cores", lambda: 1)
         yield
 
 

@@ -125,13 +125,18 @@ def test_the_page_of_trained_models_names_all_of_them():
 
 
 @pytest.mark.slow
-def test_the_tutorial_runs_from_top_to_bottom(folder, checked):
+@pytest.mark.parametrize(
+    ("page", "leaves"),
+    [("tutorial", "figures/landscape-deql-l2-b.svg"), ("recommending", "models/ease/model.json")],
+)
+def test_a_page_runs_from_top_to_bottom(page, leaves, folder, checked):
     together: dict[str, object] = {}
-    for number, code in enumerate(blocks(ROOT / "docs" / "tutorial.md", "python"), start=1):
-        exec(compile(code, f"tutorial block {number}", "exec"), together)
-    assert (folder / "figures" / "landscape-deql-l2-b.svg").exists()
+    for number, code in enumerate(blocks(ROOT / "docs" / f"{page}.md", "python"), start=1):
+        exec(compile(code, f"{page} block {number}", "exec"), together)
+    assert (folder / leaves).exists()
 
 
+@pytest.mark.slow
 def test_the_readme_prints_what_the_command_prints(recbench):
     """The numbers shown are those of the committed code; times differ.
 

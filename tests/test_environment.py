@@ -5,6 +5,7 @@ import pytest
 from recbench import environment
 from recbench.environment import free_memory, left_by_limits, total_memory
 from recbench.errors import Refused
+from recbench.models import context
 from recbench.models.context import Context
 
 MB = 1 << 20
@@ -22,6 +23,7 @@ def groups(tmp_path, monkeypatch):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         monkeypatch.setattr(environment, "GROUPS", (tmp_path / "cgroup", tmp_path / "sys"))
+        monkeypatch.setattr(context, "free_memory", environment.free_memory)  # asked once elsewhere
 
     return tell
 

@@ -21,7 +21,7 @@ MOST_LINES = 12
 
 @click.command()
 @click.argument("name", shell_complete=complete("datasets", *KINDS))
-@click.option("--bibtex", is_flag=True, help="Print how to cite a dataset.")
+@click.option("--bibtex", is_flag=True, help="Print BibTeX entries of where it comes from.")
 @json_option
 @plugin_option
 def command(name: str, bibtex: bool, as_json: bool) -> None:
@@ -36,7 +36,9 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
     """
     described = _find(name if "[" in name else name.partition("@")[0])
     if bibtex:
-        click.echo("\n\n".join(sheet["cite"] for sheet in described if sheet.get("cite")))
+        from recbench.report.cite import of_name
+
+        click.echo(of_name(name))
     elif as_json:
         print_json(described)
     else:

@@ -8,14 +8,13 @@ import click
 from recbench.cli.common import Bars, byte_bars, plugin_option, say, whole_numbers, words_of
 from recbench.cli.dry_run import explain
 from recbench.cli.output import show_views
-from recbench.cli.run_options import as_config, run_options
-from recbench.errors import RecbenchError, UsageError, counted
+from recbench.cli.run_options import as_config, run_options, source_of
+from recbench.errors import RecbenchError, counted
 
 if TYPE_CHECKING:
     from recbench.campaign.request import Finished, Request
     from recbench.campaign.row import Row
     from recbench.campaign.runner import Runner
-    from recbench.data.open import OwnFile
 
 
 @click.command()
@@ -68,8 +67,9 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
 
     parts = parts_for(validate=not options["no_validate"], reveal_test=options["reveal_test"])
     return Request(
-        data=_data(options), models=options["model"], sets=options["sets"], grids=options["grid"],
-        search=options["search"], trials=options["trials"], search_seed=options["search_seed"],
+        data=source_of(options), models=options["model"], sets=options["sets"],
+        grids=options["grid"], search=options["search"], trials=options["trials"],
+        search_seed=options["search_seed"],
         split=options["split"], metrics=words_of(options["metric"]), select=options["select"],
         seeds=whole_numbers(options["seed"], "--seed"), dtype=options["dtype"],
         parts=parts, one_each=options["no_validate"], output=options["output"],
@@ -77,21 +77,6 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
         threads=options["threads"], scratch=options["tiles_on_disk"], trace=options["trace"],
         debug=options["debug"], force=options["force"], retry_failed=options["retry_failed"],
         command=["recbench", *sys.argv[1:]], **others,
-    )  # fmt: skip
-
-
-def _data(options: dict[str, Any]) -> "str | OwnFile":
-    """The name of a dataset, or a file and what its columns mean."""
-    from recbench.data.open import OwnFile
-
-    if options["data"] is None:
-        for name in ("value", "time", "minimum"):
-            if options[name] is not None:
-                raise UsageError(f"--{name.replace('minimum', 'min')} belongs to --data FILE")
-        return str(options["dataset"])
-    return OwnFile(
-        options["data"], user=options["user"], item=options["item"], value=options["value"],
-        time=options["time"], minimum=options["minimum"], core=options["core"],
     )  # fmt: skip
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from recbench.cli.common import PATH, complete
 from recbench.cli.output import format_options
 from recbench.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from recbench.data.open import OwnFile
 
 
 def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
@@ -82,6 +85,22 @@ DATA = [
     click.option("--core", type=click.IntRange(min=0), default=0,
                  help="With --data: keep the k-core."),
 ]  # fmt: skip
+
+
+def source_of(options: dict[str, Any]) -> "str | OwnFile":
+    """The name of a dataset, or a file and what its columns mean."""
+    from recbench.data.open import OwnFile
+
+    if options["data"] is None:
+        for name in ("value", "time", "minimum"):
+            if options[name] is not None:
+                raise UsageError(f"--{name.replace('minimum', 'min')} belongs to --data FILE")
+        return str(options["dataset"])
+    return OwnFile(
+        options["data"], user=options["user"], item=options["item"], value=options["value"],
+        time=options["time"], minimum=options["minimum"], core=options["core"],
+    )  # fmt: skip
+
 
 WHAT = [
     click.option("-m", "--model", multiple=True, shell_complete=complete("models"),

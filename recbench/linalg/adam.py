@@ -117,7 +117,7 @@ def norm(pool: Executor, arrays: Iterable[Floats]) -> float:
         for flat in (array.reshape(-1) for array in arrays)
         for start in range(0, len(flat), BLOCK)
     ]
-    return math.sqrt(sum(pool.map(sum_of_squares, blocks)))
+    return math.sqrt(sum(blas.in_order(pool, sum_of_squares, blocks)))
 
 
 def _by_rows(array: Floats) -> Floats:

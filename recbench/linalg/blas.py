@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
 from recbench.linalg.types import Matrix
+
+T = TypeVar("T")
 
 
 class NotPositive(ArithmeticError):
@@ -185,6 +187,11 @@ def run_all(
             future.cancel()
         wait(futures)
         raise
+
+
+def in_order(pool: Executor, task: Callable[..., T], items: Iterable[Any]) -> Iterator[T]:
+    """What a task makes of every item, as they come."""
+    return map(task, items) if getattr(_mine, "alone", False) else pool.map(task, items)
 
 
 def finish(pool: Executor, task: Callable[..., None], items: Iterable[tuple[Any, ...]]) -> None:

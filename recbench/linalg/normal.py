@@ -71,7 +71,8 @@ class Pattern:
     @classmethod
     def of(cls, matrix: sparse.csr_array) -> "Pattern":
         """The entries of a matrix, whatever their values."""
-        columns = matrix.indices.astype(np.int32, copy=False)
+        columns = matrix.indices.astype(np.int32, copy=False).view()
+        columns.flags.writeable = False  # as those of a file are: kernels are compiled for one kind
         return cls(matrix.indptr.astype(np.int64), columns, matrix.shape[1])
 
     @property
@@ -185,7 +186,7 @@ def _sums(
 
     gram = np.zeros((factors.shape[1],) * 2)
     total = np.zeros(factors.shape[1])
-    for part, part_total in pool.map(sums, row_blocks(len(factors))):
+    for part, part_total in blas.in_order(pool, sums, row_blocks(len(factors))):
         gram += part
         total += part_total
     return gram, total

@@ -187,7 +187,8 @@ def thresholds(
         for start in range(0, columns, width):
             stop = min(start + width, columns)
             place = rows * start + r * (stop - start)
-            row[start:stop] = scores[place : place + stop - start]
+            for j in range(stop - start):  # see `multiply` in topk_kernel
+                row[start + j] = scores[place + j]
         tau, before = tops[r] - one, zero
         for _ in range(MOST_STEPS):
             total, count = zero, zero

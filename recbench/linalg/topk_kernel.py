@@ -172,7 +172,9 @@ def multiply(
     for row in range(rows[0], rows[1]):
         a, b = starts[row], starts[row + 1]
         _combine(columns[a:b], weights[a:b], panel, total)
-        out[row] = total
+        target = out[row]
+        for j in range(len(total)):  # as an assignment of arrays it takes a second to compile
+            target[j] = total[j]
 
 
 @compiled

@@ -16,8 +16,8 @@ table are added up as they are, and no value is stored or read for an edge.
 
 Â is symmetric, and so is G. The gradient with respect to the table is therefore `spread` itself,
 applied to the gradient with respect to what `spread` returned. Where only some rows were asked for
-it is `spread_back`. Then the last hop, and the first one back, walk along the edges of those rows
-only.
+it is `spread_back`. Then the last hop walks along the edges of those rows only, and the first one
+back too, unless these are most of all: it writes where the others read, which takes longer.
 
 A row is summed by one thread, in the order of its neighbours. So results do not depend on the
 number of threads.
@@ -43,6 +43,9 @@ ROW_COST = 4
 
 LEAST = 1 << 12
 """The least number of neighbours and rows that are worth a task of their own."""
+
+MANY = 3
+"""A first hop back from rows with one edge in so many takes as long as one from all."""
 
 
 class Ends(NamedTuple):
@@ -145,11 +148,14 @@ class Graph:
         some = checked(rows, self.nodes)
         places = places_of(some, self.nodes)
         gradient = table = self._table(gradient, len(some))
-        if hops != 1:  # one hop has no use for the zeros
+        many = MANY * self.degrees[some].sum() > len(self.neighbours)
+        if hops != 1 or many:  # else there is no use for the zeros
             table = np.zeros((self.nodes, gradient.shape[1]), gradient.dtype)
             table[some] = gradient
         if hops == 0:
             return table
+        if many:
+            return self.spread(pool, table, hops)
         first = partial(self._first_back, pool, some, places, gradient)
         return self._hops(pool, hops, first, table, self._every)
 

@@ -5,17 +5,18 @@
 
     model = fit("ease[l2=10]", open_dataset("debian", Access()))
     model.recommend(["bash", "python3"], k=5)
+    model.for_users(["alice"], k=5)
     model.neighbours("libgtk-3-0", k=5)
     model.save(Path("ease-debian"))
     load(Path("ease-debian")).recommend(["bash"])
 
-Files are .npy without pickled objects, tiles, JSON and a Parquet file of ids: loading a model runs
+Files are .npy without pickled objects, tiles, JSON and Parquet files of ids: loading a model runs
 no code that came with it. Their digests are in model.json, and are compared when it is loaded.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,32 +28,44 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
-from recbench.errors import DataError, RecbenchError, unknown
+from recbench.errors import DataError, unknown
 from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
 from recbench.linalg.locked import locked
-from recbench.linalg.tiles import Tiles
-from recbench.linalg.topk import DensePanels
-from recbench.linalg.types import Floats
+from recbench.linalg.types import Indices, Progress, silent
 from recbench.models.context import Context
-from recbench.models.popularity import Constant
-from recbench.models.scorers import Base, ItemItem, Query, Scorer
+from recbench.models.scorers import Base, Query, Scorer
+from recbench.models.stored import Reader, Writer
 from recbench.registry import MODELS, build
 
-FORMAT = 2
-"""2 added digests."""
+FORMAT = 3
+"""2 added digests; 3 every kind of model, users and what they have."""
 HEADER = "model.json"
 Id = int | str
 
 
 @dataclass(frozen=True, eq=False)
+class People:
+    """The users that a model was fitted on, and what they had."""
+
+    ids: pa.Array
+    history: sparse.csr_array
+
+    @cached_property
+    def places(self) -> dict[Id, int]:
+        """The row of each."""
+        return {name: row for row, name in enumerate(self.ids.to_pylist())}
+
+
+@dataclass(frozen=True, eq=False)
 class Recommender:
-    """A scorer and the ids of the items it scores."""
+    """A scorer, the ids of the items it scores, and the users it was fitted on if it knows them."""
 
     model: str
     scorer: Scorer
     items: pa.Array
     dataset: str = ""
     fingerprint: str = ""
+    people: People | None = None
 
     @cached_property
     def _index(self) -> dict[Id, int]:
@@ -60,27 +73,50 @@ class Recommender:
 
     def recommend(self, history: Iterable[Id], k: int = 10) -> list[tuple[Id, float]]:
         """The best items for somebody who has these, with their scores; never one of them."""
-        return self._best(self._row(history), k)
+        return next(self.for_histories([history], k))
 
     def neighbours(self, item: Id, k: int = 10) -> list[tuple[Id, float]]:
         """The items recommended to somebody who has just this one."""
         return self.recommend([item], k)
 
-    def _row(self, history: Iterable[Id]) -> sparse.csr_array:
-        columns = []
+    def for_histories(
+        self, histories: Iterable[Iterable[Id]], k: int = 10, progress: Progress = silent
+    ) -> Iterator[list[tuple[Id, float]]]:
+        """The best items for people who have these, whoever they are."""
+        rows = [np.unique(np.array([*self._columns(one)], np.int32)) for one in histories]
+        owners = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int32)
+        columns = np.concatenate([*rows, np.zeros(0, np.int32)])
+        history = binary_csr(owners, columns, (len(rows), len(self.items)))
+        return self._best(history, np.full(len(rows), -1, np.int32), k, progress)
+
+    def for_users(
+        self, users: Sequence[Id] | None = None, k: int = 10, progress: Progress = silent
+    ) -> Iterator[list[tuple[Id, float]]]:
+        """The best items for users of the data, all of them unless some are named."""
+        if self.people is None:
+            raise DataError(f"{self.model} does not know any users: give histories")
+        places, rows = self.people.places, []
+        for name in self.people.ids.to_pylist() if users is None else users:
+            if name not in places:
+                raise unknown("user", str(name), map(str, places))
+            rows.append(places[name])
+        chosen = np.array(rows, np.int32)
+        return self._best(self.people.history[chosen], chosen, k, progress)
+
+    def _columns(self, history: Iterable[Id]) -> Iterator[int]:
         for name in history:
             if name not in self._index:
                 raise unknown("item", str(name), map(str, self._index))
-            columns.append(self._index[name])
-        unique = np.unique(np.array(columns, dtype=np.int32))
-        return binary_csr(np.zeros_like(unique), unique, (1, len(self.items)))
+            yield self._index[name]
 
-    def _best(self, row: sparse.csr_array, k: int) -> list[tuple[Id, float]]:
-        stranger = np.array([-1], dtype=np.int32)
-        query = Query(row, stranger, row, min(k, len(self.items)))
-        (top,) = self.scorer.base.top(query, [self.scorer.scale])
-        pairs = zip(top.items[0].tolist(), top.scores[0].tolist(), strict=True)
-        return [(self.items[item].as_py(), score) for item, score in pairs if item >= 0]
+    def _best(
+        self, history: sparse.csr_array, rows: Indices, k: int, progress: Progress
+    ) -> Iterator[list[tuple[Id, float]]]:
+        query = Query(history, rows, history, min(k, len(self.items)))
+        (top,) = self.scorer.base.top(query, [self.scorer.scale], progress)
+        for items, scores in zip(top.items, top.scores, strict=True):
+            pairs = zip(items.tolist(), scores.tolist(), strict=True)
+            yield [(self.items[item].as_py(), score) for item, score in pairs if item >= 0]
 
     def save(self, folder: Path) -> None:
         """Write the model to a new folder, or over one that holds a model."""
@@ -88,14 +124,16 @@ class Recommender:
             raise DataError(f"{folder} holds something else; give another folder")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        writer = Writer(folder)
         header: dict[str, Any] = {
             "format": FORMAT, "model": self.model, "dataset": self.dataset,
-            "fingerprint": self.fingerprint, "base": _save_base(self.scorer, folder),
-            "scaled": self.scorer.scale is not None,
+            "fingerprint": self.fingerprint, "base": writer.plain(self.scorer.base),
+            "scale": writer.plain(self.scorer.scale),
+            "history": None if self.people is None else writer.plain(self.people.history),
         }  # fmt: skip
-        if self.scorer.scale is not None:
-            np.save(folder / "scale.npy", self.scorer.scale, allow_pickle=False)
         pq.write_table(pa.table({"item": self.items}), folder / "items.parquet")
+        if self.people is not None:
+            pq.write_table(pa.table({"user": self.people.ids}), folder / "users.parquet")
         header["files"] = {
             path.name: digest_of_file(path) for path in sorted(folder.iterdir()) if path.is_file()
         }
@@ -108,11 +146,12 @@ def fit(model: str, data: Dataset, context: Context | None = None) -> Recommende
     """Fit a model, as typed after --model, on everything there is in a dataset."""
     instance = build(model, MODELS)
     scorer = instance.fit(locked(data.matrix), context or Context())
-    return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint)
+    people = People(data.user_ids, data.matrix)
+    return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint, people)
 
 
 def load(folder: Path) -> Recommender:
-    """Read a folder written by `Recommender.save`; large arrays are verified and mapped."""
+    """Read a folder written by `Recommender.save`; arrays are verified and mapped."""
     try:
         content = (folder / HEADER).read_bytes()
         header = json.loads(content)
@@ -123,36 +162,31 @@ def load(folder: Path) -> Recommender:
         for name, digest in header.get("files", {}).items():
             if digest_of_file(folder / name) != digest:
                 raise DataError(f"{folder / name} is damaged: it is not as it was written")
+        header, reader = _of_now(header), Reader(folder)
         items = pq.read_table(folder / "items.parquet")["item"].combine_chunks()
-        scale = _array(folder / "scale.npy") if header["scaled"] else None
-        scorer = Scorer(_LOADERS[header["base"]](folder), scale)
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        base = reader.object(header["base"])
+        if not isinstance(base, Base):
+            raise DataError(f"{folder} describes something that does not score")
+        scorer, people = Scorer(base, reader.object(header["scale"])), None
+        if header["history"] is not None:
+            ids = pq.read_table(folder / "users.parquet")["user"].combine_chunks()
+            people = People(ids, reader.object(header["history"]))
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise DataError(f"{folder} holds no model, or a damaged one ({error})") from error
-    return Recommender(header["model"], scorer, items, header["dataset"], header["fingerprint"])
+    return Recommender(
+        header["model"], scorer, items, header["dataset"], header["fingerprint"], people
+    )
 
 
-def _save_base(scorer: Scorer, folder: Path) -> str:
-    """Write what scores are made from; return the name of its kind."""
-    base = scorer.base
-    if isinstance(base, Constant):
-        np.save(folder / "scores.npy", base.scores, allow_pickle=False)
-        return "constant"
-    if isinstance(base, ItemItem) and isinstance(base.weights, Tiles):
-        base.weights.save(folder / "tiles")
-        return "tiles"
-    if isinstance(base, ItemItem) and isinstance(base.weights, DensePanels):
-        np.save(folder / "weights.npy", base.weights.array, allow_pickle=False)
-        return "weights"
-    raise RecbenchError(f"models that score by {type(base).__name__} cannot be saved")
-
-
-def _array(path: Path) -> Floats:
-    array: Floats = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array
-
-
-_LOADERS: dict[str, Callable[[Path], Base]] = {
-    "constant": lambda folder: Constant(_array(folder / "scores.npy")),
-    "tiles": lambda folder: ItemItem(Tiles.open(folder / "tiles")),
-    "weights": lambda folder: ItemItem(_array(folder / "weights.npy")),
-}
+def _of_now(header: dict[str, Any]) -> dict[str, Any]:
+    """A header as it would be written now; before format 3 there were three kinds of models."""
+    if header["format"] >= 3:
+        return header
+    weights = {"kind": "dense", "with": {"array": {"array": "weights.npy"}}}
+    bases = {
+        "constant": {"kind": "constant", "with": {"scores": {"array": "scores.npy"}}},
+        "tiles": {"kind": "item-item", "with": {"weights": {"tiles": "tiles"}}},
+        "weights": {"kind": "item-item", "with": {"weights": weights}},
+    }
+    scale = {"array": "scale.npy"} if header["scaled"] else None
+    return {**header, "base": bases[header["base"]], "scale": scale, "history": None}

@@ -23,6 +23,11 @@ def legacy_seed(default: int) -> Any:
     return param(default, low=0, high=2**32 - 1, help="seed of the legacy NumPy generator")
 
 
+def refit() -> Any:
+    """Declare whether the chosen model is fitted again on what validation took."""
+    return param(True, help="fit the chosen model on train and validation together before the test")
+
+
 class SplitRule(Described, ABC):
     """Parameters, frozen, that divide any dataset in one way.
 

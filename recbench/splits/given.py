@@ -11,7 +11,15 @@ from recbench.errors import DataError, UsageError
 from recbench.linalg.types import Counts
 from recbench.params import param
 from recbench.registry import SPLITS
-from recbench.splits.base import SplitRule, check_data, check_part, fraction, legacy_seed, part_of
+from recbench.splits.base import (
+    SplitRule,
+    check_data,
+    check_part,
+    fraction,
+    legacy_seed,
+    part_of,
+    refit,
+)
 from recbench.splits.rows import deal, share, shuffle_users
 from recbench.splits.types import Split
 
@@ -25,9 +33,7 @@ class Given(SplitRule):
         0.1, "fraction of each user's train items to tune on, where no validation file is given"
     )
     minimum: int = param(5, low=2, help="train items a user needs to give some to validation")
-    refit: bool = param(
-        True, help="fit the chosen model on train and validation together before the test"
-    )
+    refit: bool = refit()
     seed: int = legacy_seed(0)
 
     @property

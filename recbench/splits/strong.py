@@ -26,7 +26,9 @@ ADVICE = "give a smaller minimum, a larger target or more heldout users, or use 
 class Strong(SplitRule):
     """Train on some users; show part of the items of others and ask for the rest."""
 
-    cite: ClassVar[str] = "Liang, Krishnan, Hoffman and Jebara, WWW 2018"
+    cite: ClassVar[str] = (
+        "Liang et al. (2018), Variational Autoencoders for Collaborative Filtering"
+    )
     ordered: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("ndcg@100", "recall-capped@20", "recall-capped@50")
 

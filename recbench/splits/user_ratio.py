@@ -1,14 +1,13 @@
 """RecStudio's `user_entry` split: a ratio of each user's rows, over all items of the data."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from recbench.data.dataset import Dataset
-from recbench.linalg.types import Counts, Indices, Integers
+from recbench.linalg.types import Counts
 from recbench.registry import SPLITS
 from recbench.splits.base import (
     SplitRule,
@@ -19,7 +18,7 @@ from recbench.splits.base import (
     legacy_seed,
     part_of,
 )
-from recbench.splits.rows import by_user, deal, first_seen, offsets, shuffle_users
+from recbench.splits.rows import by_user, deal, first_seen, shuffle_users, sort_by_time
 from recbench.splits.types import Split
 
 ADVICE = "some user needs 3 interactions: use more data or looser filters"
@@ -30,7 +29,9 @@ ADVICE = "some user needs 3 interactions: use more data or looser filters"
 class UserRatio(SplitRule):
     """Hold out a random fraction of each user's rows, one at least where there are three."""
 
-    cite: ClassVar[str] = "RecStudio, Lian et al., SIGIR 2023"
+    cite: ClassVar[str] = (
+        "Lian et al. (2023), RecStudio: Towards a Highly-Modularized Recommender System"
+    )
     ordered: ClassVar[bool] = True
 
     ratio_valid: float = fraction(0.1, "fraction of each user's items for validation")
@@ -69,7 +70,7 @@ class UserRatio(SplitRule):
         """
         rows, counts = by_user(data.user, data.n_users)
         if data.time is not None:
-            _sort_by_time(rows, counts, data.time)
+            sort_by_time(rows, counts, data.time)
         shuffle_users(rows, counts, self.seed, first_seen(data.user, data.n_users))
         return deal(data.item[rows], self.sizes(counts), data.n_items)
 
@@ -86,14 +87,3 @@ class UserRatio(SplitRule):
             sizes[poor, part] = 1
             sizes[poor, 0] -= 1
         return sizes
-
-
-def _sort_by_time(rows: Indices, counts: Counts, time: Integers) -> None:
-    """Sort each user's slice of row numbers by time, in place and stably.
-
-    Sorting many short slices needs no memory to speak of; one sort by two keys needs gigabytes.
-    """
-    starts = offsets(counts).tolist()
-    for start, stop in pairwise(starts):
-        mine = rows[start:stop]
-        mine[:] = mine[time[mine].argsort(kind="stable")]

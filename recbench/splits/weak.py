@@ -29,7 +29,10 @@ ADVICE = "give larger ratios or denser data, or use user-ratio, which keeps untr
 class Weak(SplitRule):
     """Hold out a random fraction of each user's items, as far as they occur in train."""
 
-    cite: ClassVar[str] = "in the manner of Wang et al., SIGIR 2019, and He et al., SIGIR 2020"
+    cite: ClassVar[str] = (
+        "Wang et al. (2019), Neural Graph Collaborative Filtering; He et al. (2020), LightGCN: "
+        "Simplifying and Powering Graph Convolution Network for Recommendation"
+    )
 
     ratio_valid: float = fraction(0.1, "fraction of each user's items for validation")
     ratio_test: float = fraction(0.1, "fraction of each user's items for test")

@@ -1,20 +1,32 @@
 """`show`, `compare` and `report` from the command line, on good folders and on damaged ones."""
 
 import json
+import shutil
 
 import pytest
+from click.testing import CliRunner
 
 import toys
 from recbench.campaign.row import SCHEMA
+from recbench.cli import main
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two models run on the small file: their results."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "toy.csv").write_text(toys.csv_of(toys.two_tastes()))
+    words = ["run", "--data", str(folder / "toy.csv"), "--user", "u", "--item", "i", "-m", "ease"]
+    words += ["-m", "popularity", "--grid", "l2=1,10", "-k", "ndcg@10,recall@5"]
+    done = CliRunner().invoke(main, [*words, "-o", str(folder / "results")])
+    assert done.exit_code == 0, done.output
+    return folder / "results"
 
 
 @pytest.fixture
-def ran(recbench, own, folder):
-    """Two models run on the small file, with their results in the default folder."""
-    done = recbench("run", *own, "-m", "ease", "-m", "popularity", "--grid", "l2=1,10", "-k",
-                    "ndcg@10,recall@5")  # fmt: skip
-    assert done.exit_code == 0, done.output
-    return folder / "results" / "toy-strong"
+def ran(whole, folder):
+    """The results of these two, in the default folder."""
+    return shutil.copytree(whole, folder / "results" / "toy-strong")
 
 
 def one_sentence(result, code: int, says: str) -> None:

@@ -105,12 +105,15 @@ def test_some_rows_are_those_of_all_to_the_bit(hops, pool):
     assert np.array_equal(out, whole[rows])
 
 
+@pytest.mark.parametrize("count", [5, 45])
 @pytest.mark.parametrize("hops", [0, 1, 2, 3])
-def test_the_way_back_is_the_transpose(hops, pool):
+def test_the_way_back_is_the_transpose(hops, count, pool):
     """⟨g, S G x⟩ = ⟨(S G)ᵀ g, x⟩, and without rows G is its own transpose."""
     graph = Graph.of(some_train())
-    x, rows = some_table(graph), np.array([49, 3, 0, 17, 31])
-    g = np.random.default_rng(2).standard_normal((5, 5))
+    draw = np.random.default_rng(2)
+    x, rows = some_table(graph), draw.permutation(graph.nodes)[:count]
+    assert (walk.MANY * graph.degrees[rows].sum() > len(graph.neighbours)) == (count == 45)
+    g = draw.standard_normal((count, 5))
     there, back = graph.spread(pool, x, hops, rows), graph.spread_back(pool, g, hops, rows)
     assert np.sum(g * there) == pytest.approx(np.sum(back * x), rel=1e-12)
     padded = np.zeros_like(x)
@@ -146,7 +149,7 @@ def test_all_interactions_may_go(pool):
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
     monkeypatch.setattr(walk, "LEAST", 1)
     graph = Graph.of(some_train(300, 200))
-    x, rows = some_table(graph, 33), np.arange(0, graph.nodes, 3)
+    x, rows = some_table(graph, 33), np.arange(0, graph.nodes, 5)
 
     def results(threads):
         with kernel_threads(threads), blas.workers() as pool:
@@ -161,7 +164,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
 
 def test_nor_does_the_number_of_tasks(pool, monkeypatch):
     one, many = Graph.of(some_train()), Graph.of(some_train())
-    x, rows = some_table(one), np.arange(0, one.nodes, 3)
+    x, rows = some_table(one), np.arange(0, one.nodes, 5)
     whole = one.spread(pool, x, 3), one.spread_back(pool, x[rows], 3, rows)
     monkeypatch.setattr(walk, "LEAST", 1)
     assert len(many._tasks) > len(one._tasks)

@@ -6,9 +6,12 @@ import pytest
 
 import toys
 from recbench.errors import DataError, RecbenchError, UsageError
+from recbench.files import sealed
 from recbench.models.context import Context
 from recbench.models.save import Recommender, fit, load
-from recbench.models.scorers import ItemItem, Scorer
+from recbench.models.scorers import Base, ItemItem, Scorer
+from recbench.params import params_of
+from recbench.registry import MODELS
 
 
 @pytest.mark.parametrize("model", ["ease[l2=5]", "deql-l2", "popularity"])
@@ -52,7 +55,7 @@ def test_mistakes_are_sentences(tmp_path):
     with pytest.raises(DataError, match="holds something else"):
         made.save(tmp_path)
     made.save(tmp_path / "model")
-    (tmp_path / "model" / "scores.npy").write_bytes(b"junk")
+    (tmp_path / "model" / "0.npy").write_bytes(b"junk")
     with pytest.raises(DataError, match="damaged"):
         load(tmp_path / "model")
 
@@ -77,10 +80,97 @@ def test_a_bit_that_turned_is_noticed(tmp_path, name):
         path.write_bytes(content)
 
 
-def test_a_model_of_the_version_before_is_loaded(tmp_path):
-    made, folder = fit("popularity", toys.two_tastes()), tmp_path / "model"
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", ["popularity", "ease[l2=5]"])
+def test_a_model_of_a_version_before_is_loaded(name, version, tmp_path):
+    made, folder = fit(name, toys.two_tastes()), tmp_path / "model"
     made.save(folder)
     header = json.loads((folder / "model.json").read_text())
-    del header["digest"], header["files"]
-    (folder / "model.json").write_text(json.dumps(header | {"format": 1}))
+    array = header["scale"] or header["base"]["with"].get("scores")
+    (folder / array["array"]).rename(folder / ("scale.npy" if header["scale"] else "scores.npy"))
+    header["base"] = "constant" if name == "popularity" else "tiles"
+    header["scaled"] = header["scale"] is not None
+    for key in ("digest", "files", "scale", "history"):
+        del header[key]
+    text = json.dumps(header | {"format": version}, indent=1)
+    (folder / "model.json").write_text(sealed(text) if version == 2 else text)
     assert load(folder).recommend([3], 5) == made.recommend([3], 5)
+
+
+SMALL = {"factors": 4, "epochs": 2, "iterations": 2, "rank": 3, "rounds": 2}
+
+
+def small(name):
+    """The model of this name with little to do."""
+    known = params_of(MODELS.get(name))
+    settings = ",".join(f"{key}={value}" for key, value in SMALL.items() if key in known)
+    return f"{name}[{settings}]" if settings else name
+
+
+@pytest.mark.parametrize("name", sorted({*MODELS.names()} - {"file"}))
+def test_every_model_comes_back_and_knows_the_same_users(name, tmp_path):
+    data = toys.two_tastes(40, 12)
+    made = fit(small(name), data)
+    made.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert (read.model, read.people.ids.to_pylist()) == (made.model, data.user_ids.to_pylist())
+    everybody, some = list(made.for_users(k=4)), list(made.for_users(["u007", "u003"], 4))
+    assert list(read.for_users(k=4)) == everybody
+    assert some == [everybody[7], everybody[3]]
+    assert list(read.for_users(["u007", "u003"], 4)) == some
+    histories = [[0, 2], [], [11, 3, 5]]
+    assert list(read.for_histories(histories, 4)) == list(made.for_histories(histories, 4))
+
+
+@pytest.mark.parametrize("loss", ["wrmf", "ials-debiased", "mse-debiased", "rgx-exact", "rg2-ssm"])
+def test_losses_inside_of_models_come_back(loss, tmp_path):
+    made = fit(f"mf[loss={loss},epochs=1,factors=3]", toys.two_tastes(40, 12))
+    made.save(tmp_path / "model")
+    assert load(tmp_path / "model").recommend([1, 4], 5) == made.recommend([1, 4], 5)
+
+
+def test_what_one_user_has_is_not_recommended_to_him():
+    data = toys.two_tastes()
+    made = fit("popularity", data)
+    for row, best in enumerate(made.for_users(k=30)):
+        has = set(data.item[data.user == row].tolist())
+        assert {item for item, _ in best} == set(range(30)) - has
+
+
+def test_unknown_users_and_models_without_users_are_refused():
+    data = toys.two_tastes()
+    with pytest.raises(UsageError, match="unknown user 'u999'"):
+        list(fit("popularity", data).for_users(["u999"]))
+    alone = Recommender("mine", Scorer(ItemItem(np.eye(30))), data.item_ids)
+    with pytest.raises(DataError, match="does not know any users"):
+        list(alone.for_users())
+
+
+def test_what_is_not_known_cannot_be_saved_and_is_not_made_from_files(tmp_path):
+    odd = Recommender("mine", Scorer(Odd()), toys.two_tastes().item_ids)
+    with pytest.raises(RecbenchError, match="score by Odd cannot be saved"):
+        odd.save(tmp_path / "odd")
+    made, folder = fit("popularity", toys.two_tastes()), tmp_path / "model"
+    for tree in (
+        {"kind": "os:system", "with": {"command": "true"}},
+        {"kind": "constant", "with": {"scores": {"array": "../0.npy"}}},
+        {"kind": "constant", "with": {"nothing": 1}},
+        {"kind": "constant"},
+        17,
+        [{"tiles": "../tiles"}],
+    ):
+        made.save(folder)
+        header = json.loads((folder / "model.json").read_text())
+        del header["digest"]
+        (folder / "model.json").write_text(sealed(json.dumps(header | {"base": tree}, indent=1)))
+        with pytest.raises(RecbenchError):
+            load(folder)
+
+
+class Odd(Base):
+    """Something of a plugin."""
+
+    n_items = 30
+
+    def score(self, history, rows):
+        return np.zeros((history.shape[0], 30))

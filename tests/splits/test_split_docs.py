@@ -9,7 +9,9 @@ from split_toys import check_split, dataset_of, random_raw
 
 from recbench.registry import SPLITS, load_plugin
 from recbench.splits.given import Given
+from recbench.splits.last import Last
 from recbench.splits.strong import Strong
+from recbench.splits.temporal import Temporal
 from recbench.splits.user_ratio import UserRatio
 from recbench.splits.weak import Weak
 
@@ -20,7 +22,9 @@ def section(name):
     return PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
 
 
-@pytest.mark.parametrize("rule", [Strong(), Weak(), UserRatio(), Given()], ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "rule", [Strong(), Weak(), UserRatio(), Given(), Last(), Temporal()], ids=lambda r: r.name
+)
 def test_every_rule_has_a_section_with_its_defaults(rule):
     assert f"    {rule.text}\n" in section(rule.name)
 
@@ -40,7 +44,7 @@ def test_the_rule_of_ones_own_works(tmp_path):
     path.write_text(code[1], encoding="utf-8")
     load_plugin(path)
     data = dataset_of(random_raw(4, 15, 12, 0.5))
-    split = SPLITS.get("last")().apply(data)
+    split = SPLITS.get("at-the-end")().apply(data)
     check_split(split, data)
     last = dict(zip(data.user, data.item, strict=True))
     found = dict(zip(split.test.users, split.test.target.indices, strict=True))

@@ -8,7 +8,6 @@ trained on or not: by the same half sweep, to the same result.
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, make_dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
@@ -34,14 +33,21 @@ def factors_param() -> Any:
     return param(64, help="factors of each user and item", low=1, log=True)
 
 
-def from_histories(objective: Objective, basis: Basis, history: sparse.csr_array) -> Floats:
+@dataclass(frozen=True)
+class HalfSweep:
     """User factors from nothing but histories."""
-    pattern = Pattern.of(history)
-    out = np.empty((history.shape[0], basis.factors.shape[1]), basis.factors.dtype)
-    terms = objective.user_terms(pattern.lengths, history.shape[1])
-    with blas.workers() as pool:
-        solve(pool, pattern, basis, terms, out)
-    return out
+
+    objective: Objective
+    basis: Basis
+
+    def __call__(self, history: sparse.csr_array) -> Floats:
+        """Solve for these users."""
+        pattern, factors = Pattern.of(history), self.basis.factors
+        out = np.empty((history.shape[0], factors.shape[1]), factors.dtype)
+        terms = self.objective.user_terms(pattern.lengths, history.shape[1])
+        with blas.workers() as pool:
+            solve(pool, pattern, self.basis, terms, out)
+        return out
 
 
 @dataclass(frozen=True)
@@ -98,8 +104,7 @@ class Problem:
 
     def scorer(self, basis: Basis, p: Floats, factors: int) -> Scorer:
         """Hand out the factors, with a fact if they are fewer than were asked for."""
-        newcomers = partial(from_histories, self.objective, basis)
-        base = Factors(FoldIn(p, newcomers), basis.factors)
+        base = Factors(FoldIn(p, HalfSweep(self.objective, basis)), basis.factors)
         return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < factors else {})
 
 

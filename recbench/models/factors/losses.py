@@ -22,6 +22,11 @@ from recbench.linalg.types import Counts, Vector
 from recbench.params import Described, param
 from recbench.registry import LOSSES
 
+RG2 = (
+    "Pu et al. (2024), Learning-Efficient Yet Generalizable Collaborative Filtering for Item "
+    "Recommendation"
+)
+
 
 class Objective(Protocol):
     """The coefficients of (1)."""
@@ -312,7 +317,7 @@ class Rg2(QuadraticLoss):
     """
 
     formula = "Σ_u w_u Σ_j (s_uj + 1)² - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
-    cite = "Pu et al. (2024), Learning-efficient yet generalizable collaborative filtering"
+    cite = RG2
     alpha: float = param(0.1, help="extra weight α of what was observed", low=0, log=True)
     l2: float = _l2(0.1)
     variant: str = _variant("another sign of d0 for items, λ more for users")

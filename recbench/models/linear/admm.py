@@ -87,7 +87,7 @@ class AdmmRounds(Rounds):
 
     def look(self) -> Scorer:
         """W, times 1/q."""
-        factors = Subspace(self.u, self.v, self.system.ctx.dtype)
+        factors = Subspace.of(self.u, self.v, self.system.ctx.dtype)
         (base,) = factors.bases([np.full(factors.rank, 1.0 / (1.0 - self.model.p))])
         return Scorer(base, facts=self.facts | self.model.projection().fewer(base.rank))
 

@@ -117,7 +117,7 @@ class Projection:
         strength = 1.0 / system.diagonals.c if self.emphasised else system.diagonals.gamma
         target = Target(system, strength)
         directions = target.directions(self.k, in_data=self.in_data)
-        return Subspace(target.times(directions), directions, system.ctx.dtype)
+        return Subspace.of(target.times(directions), directions, system.ctx.dtype)
 
     def shrinkage(self, most: int) -> Vector:
         """The factor, for each of the directions that take part; there are `most` at most."""

@@ -58,7 +58,7 @@ class Spectral(Family[Shrinking]):
         """Decompose once, then shrink for each model."""
         sigma, vectors = singular(train, models, ctx)
         shrinkages = [model.shrink(sigma[: model.k]) for model in models]
-        bases = Subspace(vectors, vectors, ctx.dtype).bases(shrinkages)
+        bases = Subspace.of(vectors, vectors, ctx.dtype).bases(shrinkages)
         return [Scorer(base, facts={"induced rank": base.rank}) for base in bases]
 
 

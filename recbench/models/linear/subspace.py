@@ -32,10 +32,15 @@ class Subspace:
     The products of one set of histories with A, its coordinates, are kept for the next model.
     """
 
-    def __init__(self, into: Floats, out_of: Floats, dtype: npt.DTypeLike) -> None:
-        self.into = np.ascontiguousarray(into, dtype)
-        self.out_of = self.into if out_of is into else np.ascontiguousarray(out_of, dtype)
+    def __init__(self, into: Floats, out_of: Floats) -> None:
+        self.into, self.out_of = into, out_of
         self._kept: tuple[weakref.ref[sparse.csr_array], Floats] | None = None
+
+    @classmethod
+    def of(cls, into: Floats, out_of: Floats, dtype: npt.DTypeLike) -> "Subspace":
+        """The same in another precision, laid out by rows."""
+        first = np.ascontiguousarray(into, dtype)
+        return cls(first, first if out_of is into else np.ascontiguousarray(out_of, dtype))
 
     @property
     def rank(self) -> int:

@@ -2,6 +2,7 @@
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +31,7 @@ class SglEd(Encoder):
     Both graphs lack a share of the edges, drawn anew in every epoch.
     """
 
+    graph: ClassVar[bool] = True
     layers: int = param(3, help="steps K along the graph", low=1, high=100)
     init: float = param(
         0.1, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True

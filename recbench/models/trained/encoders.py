@@ -61,6 +61,8 @@ class Encoder(Described, ABC):
 
     history: ClassVar[bool] = False
     """Whether users are what they have: nobody is unknown, and an interaction hides its item."""
+    graph: ClassVar[bool] = False
+    """Whether every step costs walks along the graph, whatever its size."""
 
     @abstractmethod
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:
@@ -168,6 +170,7 @@ class LightGcn(Encoder):
     The operator is symmetric, so derivatives go back the way that vectors come.
     """
 
+    graph: ClassVar[bool] = True
     layers: int = param(3, help="steps K along the graph; 0: plain mf", low=0, high=100)
     init: float = param(
         0.1, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
@@ -200,40 +203,27 @@ class Spread(Bound):
 
     def forward(self, batch: Batch) -> Forward:
         """Vectors of the batch."""
-        spread = self.graph.spread(self.pool, self.nodes, self.layers)
-        users = spread[batch.users]
-        items = spread[self.m :] if batch.items is None else spread[self.m + batch.items]
+        users, place = np.unique(batch.users, return_inverse=True)
+        items = np.arange(self.m, len(self.nodes)) if batch.items is None else self.m + batch.items
+        rows = np.concatenate([users, items])
+        spread = self.graph.spread(self.pool, self.nodes, self.layers, rows)
 
         def trained() -> tuple[Floats, Floats]:
-            return self.nodes[batch.users], self._own(batch.items)
+            return self.nodes[batch.users], self.nodes[items]
 
         def back(a: Floats, c: Floats, weights: Weights | None) -> Mapping[str, Gradient]:
-            given = np.zeros_like(self.nodes)
-            self._add(given, batch, a, c)
-            gradient = self.graph.spread(self.pool, given, self.layers)
+            given = np.concatenate([by_row(batch.users, a).values, c])
+            gradient = self.graph.spread_back(self.pool, given, self.layers, rows)
             if weights is not None:
                 own, others = trained()
-                self._add(
-                    gradient, batch,
-                    weights.users[:, None].astype(a.dtype) * own,
-                    weights.items[:, None].astype(a.dtype) * others,
-                )  # fmt: skip
+                penalty = by_row(batch.users, weights.users[:, None].astype(a.dtype) * own)
+                gradient[users] += penalty.values
+                gradient[items] += weights.items[:, None].astype(c.dtype) * others
             return {"nodes": Gradient(gradient)}
 
-        return Forward(users, items, back, trained)
+        return Forward(spread[: len(users)][place], spread[len(users) :], back, trained)
 
-    def _own(self, items: Indices | None) -> Floats:
-        return self.nodes[self.m :] if items is None else self.nodes[self.m + items]
-
-    def _add(self, out: Floats, batch: Batch, users: Floats, items: Floats) -> None:
-        values, rows = by_row(batch.users, users)
-        out[rows] += values
-        if batch.items is None:
-            out[self.m :] += items
-        else:
-            out[self.m + batch.items] += items
-
-    def strangers(self) -> Callable[[sparse.csr_array], Floats]:
+    def strangers(self) -> "PassedOn":
         """What their items pass on to them: they have nothing to pass on themselves."""
         degrees = self.graph.degrees[self.m :].astype(np.float64)
         passed = np.zeros((len(degrees), self.nodes.shape[1]), self.nodes.dtype)
@@ -241,15 +231,23 @@ class Spread(Bound):
             before = self.graph.spread(self.pool, self.nodes, self.layers - 1)[self.m :]
             share = self.layers / (self.layers + 1) / np.sqrt(np.maximum(degrees, 1))
             passed = (before * share[:, None]).astype(before.dtype)
-
-        def find(history: sparse.csr_array) -> Floats:
-            roots = np.sqrt(np.maximum(np.diff(history.indptr), 1))
-            found: Floats = ((history @ passed) / roots[:, None]).astype(passed.dtype)
-            return found
-
-        return find
+        return PassedOn(passed)
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""
         spread = self.graph.spread(self.pool, self.nodes, self.layers)
         return spread[: self.m], spread[self.m :]
+
+
+@dataclass(frozen=True)
+class PassedOn:
+    """Vectors of users who get all they have from their items, each of them the same share."""
+
+    passed: Floats
+    """What an item passes on to a user who has nothing else."""
+
+    def __call__(self, history: sparse.csr_array) -> Floats:
+        """Vectors from histories."""
+        roots = np.sqrt(np.maximum(np.diff(history.indptr), 1))
+        found: Floats = ((history @ self.passed) / roots[:, None]).astype(self.passed.dtype)
+        return found

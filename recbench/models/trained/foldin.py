@@ -5,7 +5,8 @@ his own, one is found for the newcomer: the loss of his interactions goes down a
 alone, all items staying where they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -65,6 +66,19 @@ class Newcomers:
             for number in range(STEPS):
                 gradient = step(problem, fixed, tables, batch, pool, room).gradients["users"]
                 adam.step(pool, gradient.values, size * (1 - number / STEPS), gradient.rows)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Vectors of newcomers as they are held against items' to rank."""
+
+    find: Callable[[sparse.csr_array], Floats]
+    score: str
+
+    def __call__(self, history: sparse.csr_array) -> Floats:
+        """Vectors from histories."""
+        with blas.workers() as pool:
+            return SIMILARITIES[self.score].users(self.find(history), pool)[0]
 
 
 class _Fixed(Bound):

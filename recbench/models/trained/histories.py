@@ -90,10 +90,21 @@ class _Mean(Bound):
         """Vectors of all users and all items."""
         return means(self.train, self.items.dtype) @ self.items, self.items
 
-    def strangers(self) -> Callable[[sparse.csr_array], Floats]:
+    def strangers(self) -> "MeanOf":
         """Vectors from histories alone."""
-        items = self.items.copy()
-        return lambda history: means(Pattern.of(history), items.dtype) @ items
+        return MeanOf(self.items.copy())
+
+
+@dataclass(frozen=True)
+class MeanOf:
+    """Users are the means of what they have."""
+
+    items: Floats
+
+    def __call__(self, history: sparse.csr_array) -> Floats:
+        """Vectors from histories."""
+        found: Floats = means(Pattern.of(history), self.items.dtype) @ self.items
+        return found
 
 
 @dataclass(frozen=True)
@@ -191,14 +202,24 @@ class _Mixed(Bound):
         users: Floats = share * own + (1 - share) * (gathered @ self.tables["values"].T)
         return users.astype(own.dtype, copy=False)
 
-    def strangers(self) -> Callable[[sparse.csr_array], Floats]:
+    def strangers(self) -> "MixedOf":
         """They have no vector of their own."""
         tables = {name: table.copy() for name, table in self.tables.items() if name != "users"}
-        now = _Mixed(self.encoder, tables, self.train)
-        factors, dtype = tables["items"].shape[1], tables["items"].dtype
-        return lambda history: now._users(
-            Pattern.of(history), np.zeros((history.shape[0], factors), dtype)
-        )
+        return MixedOf(self.encoder, tables)
+
+
+@dataclass(frozen=True)
+class MixedOf:
+    """Users of `simplex` who have no vector of their own."""
+
+    encoder: Simplex
+    tables: Tables
+
+    def __call__(self, history: sparse.csr_array) -> Floats:
+        """Vectors from histories."""
+        pattern, items = Pattern.of(history), self.tables["items"]
+        nothing = np.zeros((history.shape[0], items.shape[1]), items.dtype)
+        return _Mixed(self.encoder, self.tables, pattern)._users(pattern, nothing)
 
 
 def _attend(

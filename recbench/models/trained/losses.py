@@ -24,7 +24,7 @@ from recbench.models.trained.loss import (
 from recbench.params import param
 from recbench.registry import LOSSES
 
-DEBIASED = "Jin et al. (2024), debiased contrastive losses for recommendation, eqs 3-22"
+DEBIASED = "(Debiased) Contrastive Learning Loss for Recommendation, eqs 3-22"
 SIMPLEX = "Mao et al. (2021), SimpleX: A Simple and Strong Baseline for Collaborative Filtering"
 
 

@@ -61,7 +61,7 @@ LightGcn = _any_loss(
     "lightgcn", encoders.LightGcn, "bpr",
     "LightGCN: vectors are averaged over walks on the graph of interactions; any loss.",
     "He et al. (2020), LightGCN: Simplifying and Powering Graph Convolution Network",
-    rate=0.003, batch=16384, l2=1e-4, draw="users", epochs=200, decay_at="never",
+    rate=0.003, l2=1e-4, draw="users", epochs=200, decay_at="never",
 )  # fmt: skip
 SglEd = _any_loss(
     "sgl-ed", Contrast, "bpr",
@@ -72,13 +72,13 @@ SglEd = _any_loss(
 Simplex = _any_loss(
     "simplex", histories.Simplex, "ccl",
     "SimpleX: a user is a vector of his own and what he has, on the cosine contrastive loss.",
-    losses.SIMPLEX, rate=0.001, batch=2048, drawn=2048, epochs=40, decay_at="28+35",
+    losses.SIMPLEX, rate=0.001, drawn=2048, epochs=40, decay_at="28+35",
 )  # fmt: skip
 YoutubeNet = _any_loss(
     "youtubenet", histories.YoutubeNet, "infonce[against=800,t=1]",
     "YouTubeNet: a user is the mean of what he has, on a softmax over drawn items.",
     "Covington, Adams, Sargin (2016), Deep Neural Networks for YouTube Recommendations",
-    score="dot", rate=0.001, batch=2048, drawn=2048, epochs=40, decay_at="28+35",
+    score="dot", rate=0.001, drawn=2048, epochs=40, decay_at="28+35",
 )  # fmt: skip
 
 MfCcl = _one_loss(
@@ -115,29 +115,29 @@ Bce = _one_loss("bce", encoders.Mf, losses.Bce, "Matrix factorisation on binary 
 Uib = _one_loss("uib", encoders.Mf, losses.Uib, "Matrix factorisation on user interest boundaries.")
 Bpr = _one_loss(
     "bpr", encoders.Mf, losses.Bpr, "Bayesian personalised ranking: matrix factorisation on pairs.",
-    rate=0.001, batch=2048, drawn=1, l2=1e-4, epochs=100, decay_at="never",
+    rate=0.001, drawn=1, l2=1e-4, epochs=100, decay_at="never",
 )  # fmt: skip
 MfBpr = _one_loss(
     "mf-bpr", encoders.Mf, losses.Bpr,
     "Bayesian personalised ranking against many items for each interaction.",
-    rate=0.001, batch=2048, negatives="shared", drawn=512, l2=1e-4, epochs=40, decay_at="28+35",
+    rate=0.001, negatives="shared", drawn=512, l2=1e-4, epochs=40, decay_at="28+35",
 )  # fmt: skip
 Cml = _one_loss(
     "cml", encoders.Mf, losses.Cml, "Collaborative metric learning: near is what is liked.",
-    rate=0.001, batch=2048, negatives="shared", drawn=512, epochs=40, decay_at="28+35",
+    rate=0.001, negatives="shared", drawn=512, epochs=40, decay_at="28+35",
 )  # fmt: skip
 Sml = _one_loss(
     "sml", encoders.Mf, losses.Sml, "Symmetric metric learning, with margins that are learned.",
-    rate=0.001, batch=2048, negatives="shared", drawn=512, epochs=40, decay_at="28+35",
+    rate=0.001, negatives="shared", drawn=512, epochs=40, decay_at="28+35",
 )  # fmt: skip
 
-PAIRED = {"rate": 0.003, "batch": 16384, "draw": "users", "l2": 1e-4, "decay_at": "never"}
+PAIRED = {"rate": 0.003, "draw": "users", "l2": 1e-4, "decay_at": "never"}
 """How LightGCN is trained on losses that compare pairs; on others like mf, against all items."""
 
 
 def _on_graph(loss: Any) -> Any:
     """LightGCN on one loss, under the name that papers give it."""
-    training = PAIRED if getattr(loss, "pairs", False) else {"rate": 0.01, "batch": 512}
+    training = PAIRED if getattr(loss, "pairs", False) else {}
     doc = f"LightGCN on the loss {loss.name}."
     return _one_loss(f"lightgcn+{loss.name}", encoders.LightGcn, loss, doc, **training)
 

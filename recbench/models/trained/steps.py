@@ -89,6 +89,11 @@ class Problem:
             ridge = _ridge(self.loss, degrees, train.width, self.l2, users=True)
         return replace(self, train=train, degrees=degrees, user_ridge=ridge)
 
+    def without_users(self) -> "Problem":
+        """What it says of items, for users to come."""
+        nobody = Pattern(np.zeros(1, np.int64), np.zeros(0, np.int32), self.train.width)
+        return self.with_users(nobody)
+
     def penalties(self, batch: Batch) -> Weights | None:
         """The share of this batch: of users by their interactions in it, of items likewise.
 

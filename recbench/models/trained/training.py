@@ -28,7 +28,7 @@ from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.models.trained.batches import Batch, Draws, users_at_once
 from recbench.models.trained.encoders import Encoder, Gradient, Mf
-from recbench.models.trained.foldin import Newcomers
+from recbench.models.trained.foldin import Compared, Newcomers
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.losses import trained
 from recbench.models.trained.similarity import SIMILARITIES
@@ -50,8 +50,8 @@ class Training(Described):
         0.1, help="what the rate is then multiplied by", low=0, high=1, open_low=True
     )
     batch: int = param(
-        256, help="users in a step if they face all items with all they have, else interactions",
-        low=1, log=True,
+        0, help="users in a step if they face all items with all they have, else interactions; 0: "
+        "256 where these face all items, else 2,048; for lightgcn 512 and 16,384", low=0, log=True,
     )  # fmt: skip
     negatives: str = param(
         "auto", help="items that an interaction is held against: all; shared: drawn once for a "
@@ -133,6 +133,19 @@ class Training(Described):
             return "own"
         return "shared" if encoder.history else "all"
 
+    def by_user(self, loss: Loss, encoder: Encoder) -> bool:
+        """Whether a row of a step is a user with all interactions, rather than one of them."""
+        all_items = self.negatives_for(loss, encoder) == "all"
+        return all_items and not (loss.pairs or encoder.history)
+
+    def batch_for(self, loss: Loss, encoder: Encoder) -> int:
+        """The rows of a step: more where every step costs a walk along the whole graph."""
+        if self.batch:
+            return self.batch
+        if self.negatives_for(loss, encoder) == "all":
+            return 512 if encoder.graph else 256
+        return 16384 if encoder.graph else 2048
+
     def score_for(self, loss: Loss) -> str:
         """The score that is trained."""
         return loss.score if self.score == "auto" else self.score
@@ -184,8 +197,7 @@ class TrainedFamily(Family[Trainable]):
         """Three products of matrices in every step, where these take nearly all of the time."""
         longest = max(models, key=lambda model: model.training.epochs)
         training, loss = longest.training, trained(longest.loss)
-        by_user = training.negatives_for(loss, longest.encoder) == "all" and not loss.pairs
-        if not by_user or not isinstance(longest.encoder, Mf):
+        if not (training.by_user(loss, longest.encoder) and isinstance(longest.encoder, Mf)):
             return None
         return 6.0 * train.shape[0] * train.shape[1] * training.factors * training.epochs
 
@@ -201,25 +213,20 @@ def check(model: Trainable) -> None:
         )
 
 
-def _faced(training: Training, negatives: str, items: int) -> int:
-    """How many items a row faces."""
-    return {"all": items, "batch": training.batch}.get(negatives, min(training.drawn, items))
-
-
 def _refuse(model: Trainable, train: sparse.csr_array, ctx: Context) -> None:
     """Say what cannot be trained on these data, before anything is."""
     check(model)  # a class of a plugin may not have done so
     training, loss = model.training, trained(model.loss)
     negatives, (users, items) = training.negatives_for(loss, model.encoder), train.shape
-    faced = _faced(training, negatives, items)
+    rows = training.batch_for(loss, model.encoder)
+    faced = {"all": items, "batch": rows}.get(negatives, min(training.drawn, items))
     size = np.dtype(ctx.dtype).itemsize
     # Tables, both moments, their gradient, what is spread, and what validation liked best.
     tables = 6 * (users + items) * training.factors * size
-    block = training.batch * faced * size
     ctx.reserve(
-        tables + block + 24 * train.nnz,
+        tables + rows * faced * size + 24 * train.nnz,
         f"training {training.factors} numbers for {users:,} users and {items:,} items, with "
-        f"{training.batch:,} rows at once that face {faced:,} items each,",
+        f"{rows:,} rows at once that face {faced:,} items each,",
         "take a smaller batch, or fewer factors",
     )
 
@@ -279,21 +286,16 @@ class Epochs(Rounds):
 
     def look(self) -> Scorer:
         """The vectors as they are, and how those of newcomers are found."""
-        rank = SIMILARITIES[self.training.ranking_for(self.loss)]
+        score = self.training.ranking_for(self.loss)
         users, items = (table.copy() for table in self.encoder.everything())
-        strangers = self.encoder.strangers()
-        if strangers is None:
+        find = self.encoder.strangers()
+        if find is None:
             tables = {name: table.copy() for name, table in self.tables.items() if name != "users"}
             length = float(np.sqrt(np.square(users, dtype=np.float64).sum() / max(len(users), 1)))
-            strangers = Newcomers(self.problem, tables, length)
-        find = strangers
-
-        def newcomers(history: sparse.csr_array) -> Floats:
-            with blas.workers() as pool:
-                return rank.users(find(history), pool)[0]
-
+            find = Newcomers(self.problem.without_users(), tables, length)
+        rank = SIMILARITIES[score]
         users, items = rank.users(users, self.pool)[0], rank.items(items, self.pool)[0]
-        return Scorer(Factors(FoldIn(users, newcomers), items))
+        return Scorer(Factors(FoldIn(users, Compared(find, score)), items))
 
     def state(self) -> State:
         """The tables, and what Adam knows of them."""
@@ -316,14 +318,14 @@ class Epochs(Rounds):
         return {f"table/{name}": table.copy() for name, table in self.tables.items()}
 
     def _batches(self, draw: np.random.Generator) -> Iterator[Batch]:
-        training = self.training
-        negatives = training.negatives_for(self.loss, self.model.encoder)
-        if negatives == "all" and not (self.loss.pairs or self.model.encoder.history):
-            return users_at_once(self.train, training.batch, draw)
+        training, parts = self.training, (self.loss, self.model.encoder)
+        size = training.batch_for(*parts)
+        if training.by_user(*parts):
+            return users_at_once(self.train, size, draw)
         weights = self.problem.weights
         draws = Draws(
-            training.batch, training.draw == "users", negatives, training.drawn, self.loss.unseen,
-            None if weights is None else weights / weights.sum(dtype=np.float64),
+            size, training.draw == "users", training.negatives_for(*parts), training.drawn,
+            self.loss.unseen, None if weights is None else weights / weights.sum(dtype=np.float64),
         )  # fmt: skip
         return draws.batches(self.train, draw)
 

@@ -92,15 +92,19 @@ def loss(model, matrix, scores):
 def drawn(model, seen, scores):
     """Interaction by interaction, with the mean over one negative drawn from all items."""
     total, n = 0.0, scores.shape[1]
-    for u, i in zip(*seen.nonzero(), strict=True):
-        mine = seen[u]
-        negative = sum(score**2 / n for score in scores[u])
+    for mine, given in zip(seen, scores, strict=True):
+        liked = given[mine].tolist()
+        negative = sum(score**2 for score in given.tolist()) / n
         if model.name == "mse":  # ½ (1 - s)² + ½ Σ s² over so many, times two
-            total += 2 * (0.5 * (1 - scores[u, i]) ** 2 + 0.5 * model.negatives * negative)
+            total += sum(
+                2 * (0.5 * (1 - score) ** 2 + 0.5 * model.negatives * negative) for score in liked
+            )
             continue
-        tau = ((1 + model.alpha) * mine.sum() + model.unknown) / n
-        positive = (scores[u, mine] ** 2).mean()
-        total += tau * (1 - scores[u, i]) ** 2 + model.weight * (negative - tau * positive)
+        tau = ((1 + model.alpha) * len(liked) + model.unknown) / n
+        positive = sum(score**2 for score in liked) / max(1, len(liked))
+        total += sum(
+            tau * (1 - score) ** 2 + model.weight * (negative - tau * positive) for score in liked
+        )
     return total
 
 

@@ -17,6 +17,7 @@ from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.trained.batches import Draws
+from recbench.models.trained.losses import trained
 from recbench.models.trained.training import Training
 from recbench.registry import LOSSES, MODELS, build
 
@@ -236,13 +237,26 @@ def test_gradients_are_clipped_to_a_length():
 
 
 @pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("mf", 256), ("mf[loss=bpr]", 2048), ("mf[loss=bpr,negatives=all]", 256),
+        ("lightgcn", 16384), ("lightgcn[loss=mine-plus]", 512), ("simplex", 2048),
+        ("mf[batch=7]", 7),
+    ],
+)  # fmt: skip
+def test_rows_of_a_step_are_as_many_as_suit_the_engine(text, rows):
+    made = model(text)
+    assert made.training.batch_for(trained(made.loss), made.encoder) == rows
+
+
+@pytest.mark.parametrize(
     ("settings", "words"),
     [
         ("loss=softmax[t=0]", "parameter 't' is 0, it must be a number in .0.01, inf."),
         ("loss=ccl[margin=1.5]", "parameter 'margin' is 1.5, it must be a number in .-1, 1."),
         ("loss=cml[margin=-1]", "parameter 'margin' is -1"),
         ("epochs=0", "parameter 'epochs' is 0"),
-        ("batch=0", "parameter 'batch' is 0"),
+        ("batch=-1", "parameter 'batch' is -1"),
         ("drawn=0", "parameter 'drawn' is 0"),
         ("rate=0", "parameter 'rate' is 0"),
         ("rate=nan", "parameter 'rate' is nan"),
