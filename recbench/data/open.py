@@ -249,9 +249,14 @@ class OwnFile:
     core: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a threshold on nothing."""
+        """Refuse a threshold on nothing, and values that nothing is asked of."""
         if self.minimum is not None and self.value is None:
             raise UsageError("--min needs --value COLUMN, the column it applies to")
+        if self.value is not None and self.minimum is None:
+            raise UsageError(
+                f"--value {self.value} needs --min NUMBER, from which on a row counts; where every "
+                "row counts leave --value out"
+            )
 
 
 def open_file(own: OwnFile) -> Dataset:
