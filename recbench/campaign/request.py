@@ -15,6 +15,7 @@ import pandas as pd
 from recbench.brackets import taken_apart
 from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
+from recbench.campaign.keep import NOTHING, Keep
 from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
 from recbench.campaign.processes import Processes
 from recbench.campaign.row import Row
@@ -100,6 +101,8 @@ class Request:
     devices: tuple[str, ...] = ("cpu",)
     """Where fits compute, one for each slot."""
     trace: bool = False
+    keep: Keep = NOTHING
+    """Where fitted winners and their lists go, if anywhere."""
     debug: bool = False
     force: bool = False
     same_code: bool = False
@@ -141,7 +144,7 @@ class Request:
             scratch=self.scratch, progress=self.progress,
         )  # fmt: skip
         folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
-        worker = Worker(plan, context, self.debug, self.trace, self.devices)
+        worker = Worker(plan, context, self.debug, self.trace, self.keep, self.devices)
         return Runner(
             worker, Campaign(folder), force=self.force, same_code=self.same_code,
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,

@@ -62,6 +62,7 @@ def _nobody(text: str) -> None:
 
 def _request(options: dict[str, Any], **others: Any) -> "Request":
     """The run that was typed."""
+    from recbench.campaign.keep import Keep
     from recbench.campaign.plan import parts_for
     from recbench.campaign.request import Request
 
@@ -75,6 +76,7 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
         parts=parts, one_each=options["no_validate"], output=options["output"],
         jobs=options["jobs"], executor=options["executor"], scheduler=options["scheduler"],
         threads=options["threads"], scratch=options["tiles_on_disk"], trace=options["trace"],
+        keep=Keep(options["save"], options["save_lists"]),
         debug=options["debug"], force=options["force"], retry_failed=options["retry_failed"],
         command=["recbench", *sys.argv[1:]], **others,
     )  # fmt: skip

@@ -175,6 +175,12 @@ HOW = [
     click.option("--trace", is_flag=True,
                  help="Keep how fits go: seconds, objective and validation metrics of every round, "
                       "in traces/TRIAL.csv."),
+    click.option("--save", type=PATH, metavar="DIR",
+                 help="Keep the winners as they were fitted for the test, each in a folder of its "
+                      "own, for `recbench recommend --saved`."),
+    click.option("--save-lists", type=PATH, metavar="DIR",
+                 help="Keep the lists of the test users that they make, as Parquet and as TREC "
+                      "run files, with the held-out items as qrels."),
     click.option("-f", "--force", is_flag=True, help="Run trials again that are finished."),
     click.option("--retry-failed", is_flag=True, help="Run trials again that failed."),
     click.option("-n", "--dry-run", is_flag=True,
