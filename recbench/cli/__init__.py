@@ -10,7 +10,7 @@ import sys
 import click
 
 from recbench import __version__
-from recbench.errors import RecbenchError
+from recbench.errors import RecbenchError, UsageError
 
 COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
@@ -30,10 +30,17 @@ COMMANDS = {
     "completion": "Print the script that completes names in your shell.",
 }
 
+ONCE = frozenset([
+    "dataset", "data", "user", "item", "value", "minimum", "time", "core", "split", "select",
+    "seed",
+])  # fmt: skip
+"""Options that say what is measured: who gives two values means both. Of others, such as -o, the
+last one counts, as is usual."""
+
 EPILOG = """\b
 Exit codes
   0    fine
-  1    a trial failed, or a check found a number that got worse
+  1    a trial failed, nothing was measured, or a check found a number that got worse
   2    the command line was wrong
   3    data could not be had, or did not verify
   130  interrupted
@@ -82,7 +89,10 @@ class Commands(click.Group):
             from recbench.errors import unknown
 
             raise unknown("command", args[0], COMMANDS)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_twice(ctx, command, rest)
+        return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
         """Run; a RecbenchError is a sentence and an exit code, Ctrl-C is 130."""
@@ -100,6 +110,18 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("\ninterrupted", err=True)
             sys.exit(130)
+
+
+def _refuse_twice(ctx: click.Context, command: click.Command, args: list[str]) -> None:
+    """Refuse two values for an option of ONCE: the first would be forgotten."""
+    try:
+        *_, given = command.make_parser(click.Context(command, parent=ctx)).parse_args([*args])
+    except click.UsageError:  # it will be told when they are read in earnest
+        return
+    for option in given:
+        once = option.name in ONCE and isinstance(option, click.Option) and not option.multiple
+        if once and given.count(option) > 1:
+            raise UsageError(f"{option.opts[-1]} is given twice, and takes one value")
 
 
 @click.command(

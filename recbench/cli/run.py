@@ -53,6 +53,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     show_views(views(finished.rows, finished.plan.select), options["kind"])
     announce(f"results: {finished.campaign.folder}/ (metrics.csv, per-user/, manifest.json)")
     _fail_if_any_failed(finished.rows)
+    _fail_if_nothing_was_measured(finished.rows)
 
 
 def _nobody(text: str) -> None:
@@ -96,3 +97,14 @@ def _fail_if_any_failed(rows: "list[Row]") -> None:
         raise RecbenchError(
             f"{counted(len(failed), 'trial')} failed, the first is {one.text}: {one.reason}"
         )
+
+
+def _fail_if_nothing_was_measured(rows: "list[Row]") -> None:
+    """A table without one number is no success, whoever declined to fill it."""
+    for part, name in (("valid", "validation"), ("test", "test")):
+        here = [row for row in rows if row.part == part]
+        if here and all(row.status != "ok" for row in here):
+            raise RecbenchError(
+                f"nothing was measured on {name}: {counted(len(here), 'trial')} skipped, the first "
+                f"is {here[0].text}: {here[0].reason}"
+            )

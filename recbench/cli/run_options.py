@@ -90,15 +90,34 @@ DATA = [
 ]  # fmt: skip
 
 
+OF_FILE = ("user", "item", "value", "minimum", "time", "core")
+"""The options that say what is in a file given with --data."""
+
+
+def _given(*names: str) -> dict[str, str]:
+    """Those of some options that were given, by the command line or otherwise, and their flags."""
+    ctx, default = click.get_current_context(), click.core.ParameterSource.DEFAULT
+    return {
+        str(option.name): option.opts[-1]
+        for option in ctx.command.params
+        if option.name in names and ctx.get_parameter_source(option.name) is not default
+    }
+
+
 def source_of(options: dict[str, Any]) -> "str | OwnFile":
     """The name of a dataset, or a file and what its columns mean."""
     from recbench.data.open import OwnFile
 
+    given = _given("dataset", *OF_FILE)
     if options["data"] is None:
-        for name in ("value", "time", "minimum"):
-            if options[name] is not None:
-                raise UsageError(f"--{name.replace('minimum', 'min')} belongs to --data FILE")
+        for name in OF_FILE:
+            if name in given:
+                raise UsageError(f"{given[name]} belongs to --data FILE")
         return str(options["dataset"])
+    if "dataset" in given:
+        raise UsageError(
+            f"{given['dataset']} names a dataset and --data a file; give one of the two"
+        )
     return OwnFile(
         options["data"], user=options["user"], item=options["item"], value=options["value"],
         time=options["time"], minimum=options["minimum"], core=options["core"],

@@ -255,9 +255,14 @@ class OwnFile:
     """As in `delimited[encoding=latin-1]`; None: by the end of the file's name."""
 
     def __post_init__(self) -> None:
-        """Refuse a threshold on nothing."""
+        """Refuse a threshold on nothing, and values that nothing is asked of."""
         if self.minimum is not None and self.value is None:
             raise UsageError("--min needs --value COLUMN, the column it applies to")
+        if self.value is not None and self.minimum is None:
+            raise UsageError(
+                f"--value {self.value} needs --min NUMBER, from which on a row counts; where every "
+                "row counts leave --value out"
+            )
 
 
 def open_file(own: OwnFile) -> Dataset:

@@ -164,6 +164,8 @@ def find(
     matches = exact or [row for row in rows if row.model == wanted and row.trial in best]
     if not matches:
         _refuse_stopped([row for row in candidates if wanted in (row.trial, row.text)])
+        if not rows:
+            raise DataError(f"{campaign.folder} has no finished trials on {part} to compare")
         names = {row.model for row in rows} | {row.text for row in rows}
         raise unknown(f"{part} result in {campaign.folder}", wanted, names)
     if len({row.place for row in matches}) > 1 or len({row.seed for row in matches}) < len(matches):
