@@ -1,6 +1,6 @@
 """The options of `recbench run`, in the groups its help shows them in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,11 +90,11 @@ DATA = [
 ]  # fmt: skip
 
 
-OF_FILE = ("user", "item", "value", "minimum", "time", "core")
+OF_FILE = ("user", "item", "value", "minimum", "time", "reader", "core")
 """The options that say what is in a file given with --data."""
 
 
-def _given(*names: str) -> dict[str, str]:
+def given_options(*names: str) -> dict[str, str]:
     """Those of some options that were given, by the command line or otherwise, and their flags."""
     ctx, default = click.get_current_context(), click.core.ParameterSource.DEFAULT
     return {
@@ -104,14 +104,17 @@ def _given(*names: str) -> dict[str, str]:
     }
 
 
-def source_of(options: dict[str, Any]) -> "str | OwnFile":
-    """The name of a dataset, or a file and what its columns mean."""
+def source_of(options: dict[str, Any], elsewhere: Collection[str] = ()) -> "str | OwnFile":
+    """The name of a dataset, or a file and what its columns mean.
+
+    Some options may say something of another file, `elsewhere`.
+    """
     from recbench.data.open import OwnFile
 
-    given = _given("dataset", *OF_FILE)
+    given = given_options("dataset", *OF_FILE)
     if options["data"] is None:
         for name in OF_FILE:
-            if name in given:
+            if name in given and name not in elsewhere:
                 raise UsageError(f"{given[name]} belongs to --data FILE")
         return str(options["dataset"])
     if "dataset" in given:

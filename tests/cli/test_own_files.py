@@ -58,15 +58,15 @@ def test_other_encodings(recbench, folder):
 @pytest.mark.parametrize("date", ["{:02}/03/2024", "{:02}.03.2024 17:30", "{:02}-03-2024 17:30:05"])
 def test_dates_that_begin_with_the_day(date, recbench, folder):
     written(folder / "mine.csv", ",", date=date)
-    words = ["--data", "mine.csv", *COLUMNS, "--time", "when"]
-    refused = run(recbench, *words)
+    words = ["--data", "mine.csv", *COLUMNS, "--time", "when", "-m", "popularity"]
+    split = ["--split", "temporal[test=2024-03-20]"]
+    refused = recbench("run", *words, *split)
     assert refused.exit_code == 3
     assert "dates=day-first" in refused.stderr
-    words += ["--reader", "delimited[dates=day-first]", "-m", "popularity", "-k", "ndcg@5"]
-    result = recbench("run", *words, "--split", "temporal[test=2024-03-20]")
+    result = recbench("run", *words, *split, "--reader", "delimited[dates=day-first]")
     assert result.exit_code == 0, result.output
-    wrong = [word.replace("day-first", "month-first") for word in words]
-    assert recbench("run", *wrong, "--split", "temporal").exit_code == 3
+    wrong = recbench("run", *words, *split, "--reader", "delimited[dates=month-first]")
+    assert wrong.exit_code == 3
 
 
 def test_another_format_by_name(recbench, folder):
@@ -87,3 +87,15 @@ def test_a_reader_that_does_not_exist(recbench, folder):
         result = run(recbench, "--data", "mine.csv", *COLUMNS, *words)
         assert result.exit_code == 2, result.output
         assert says in result.stderr
+
+
+def test_the_split_of_an_own_file_is_exported(recbench, folder):
+    written(folder / "mine.csv", ";")
+    words = ["export", "--data", "mine.csv", *COLUMNS, "--time", "when", "--split", "last"]
+    result = recbench(*words, "-o", "out")
+    assert result.exit_code == 0, result.output
+    rows = [(folder / "out" / f"{part}.csv").read_text().splitlines() for part in ("train", "test")]
+    assert [len(lines) - 1 for lines in rows] == [30 * 7, 30]
+    assert recbench("export").exit_code == 2
+    assert recbench("export", "debian", "--data", "mine.csv").exit_code == 2
+    assert "--user belongs to --data" in recbench("export", "debian", "--user", "who").stderr
