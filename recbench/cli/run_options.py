@@ -1,6 +1,6 @@
 """The options of `recbench run`, in the groups its help shows them in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +82,19 @@ DATA = [
     click.option("--value", help="With --data: a column of ratings or counts."),
     click.option("--min", "minimum", type=float, help="With --value: what counts as a positive."),
     click.option("--time", help="With --data: a column of times."),
+    click.option("--reader", metavar="NAME[KEY=VALUE,...]", shell_complete=complete("readers"),
+                 help="With --data: how to read it, such as 'delimited[encoding=latin-1]' or "
+                      "adjacency; default: by the end of its name."),
     click.option("--core", type=click.IntRange(min=0), default=0,
                  help="With --data: keep the k-core."),
 ]  # fmt: skip
 
 
-OF_FILE = ("user", "item", "value", "minimum", "time", "core")
+OF_FILE = ("user", "item", "value", "minimum", "time", "reader", "core")
 """The options that say what is in a file given with --data."""
 
 
-def _given(*names: str) -> dict[str, str]:
+def given_options(*names: str) -> dict[str, str]:
     """Those of some options that were given, by the command line or otherwise, and their flags."""
     ctx, default = click.get_current_context(), click.core.ParameterSource.DEFAULT
     return {
@@ -101,14 +104,17 @@ def _given(*names: str) -> dict[str, str]:
     }
 
 
-def source_of(options: dict[str, Any]) -> "str | OwnFile":
-    """The name of a dataset, or a file and what its columns mean."""
+def source_of(options: dict[str, Any], elsewhere: Collection[str] = ()) -> "str | OwnFile":
+    """The name of a dataset, or a file and what its columns mean.
+
+    Some options may say something of another file, `elsewhere`.
+    """
     from recbench.data.open import OwnFile
 
-    given = _given("dataset", *OF_FILE)
+    given = given_options("dataset", *OF_FILE)
     if options["data"] is None:
         for name in OF_FILE:
-            if name in given:
+            if name in given and name not in elsewhere:
                 raise UsageError(f"{given[name]} belongs to --data FILE")
         return str(options["dataset"])
     if "dataset" in given:
@@ -118,6 +124,7 @@ def source_of(options: dict[str, Any]) -> "str | OwnFile":
     return OwnFile(
         options["data"], user=options["user"], item=options["item"], value=options["value"],
         time=options["time"], minimum=options["minimum"], core=options["core"],
+        reader=options["reader"],
     )  # fmt: skip
 
 
