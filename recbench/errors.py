@@ -42,7 +42,7 @@ ELSEWHERE = {
 """What things are called elsewhere, and here: meant when there is nothing of that name."""
 LISTED = ("dataset", "model", "loss", "metric", "split", "reader")
 """The kinds that `recbench list` shows."""
-FEW = 12
+FEW = 20
 """Names that fit in a sentence."""
 CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
 """How alike two names are that are mixed up; a letter is more of a short one."""
