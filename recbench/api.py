@@ -18,6 +18,7 @@ import pandas as pd
 
 from recbench.campaign.estimate import as_frame, estimates
 from recbench.campaign.folder import Campaign, open_results
+from recbench.campaign.keep import Keep
 from recbench.campaign.plan import parts_for
 from recbench.campaign.request import Request
 from recbench.campaign.search.grammar import split_from
@@ -68,6 +69,8 @@ def run(
     threads: int | None = None,
     scratch: Path | str | None = None,
     trace: bool = False,
+    save: Path | str | None = None,
+    save_lists: Path | str | None = None,
     force: bool = False,
     retry_failed: bool = False,
     dry_run: bool = False,
@@ -91,12 +94,17 @@ def run(
         grids=[_typed(*pair) for pair in (grid or {}).items()], search=search, trials=trials,
         search_seed=search_seed, split=split, metrics=metrics, select=select,
         seeds=seeds, dtype=dtype, parts=parts, one_each=not validate,
-        output=None if output is None else Path(output), jobs=jobs, executor=executor,
-        scheduler=scheduler, threads=threads, scratch=None if scratch is None else Path(scratch),
-        trace=trace, force=force, retry_failed=retry_failed, plugins=files,
+        output=_path(output), jobs=jobs, executor=executor,
+        scheduler=scheduler, threads=threads, scratch=_path(scratch),
+        trace=trace, keep=Keep(_path(save), _path(save_lists)), force=force,
+        retry_failed=retry_failed, plugins=files,
         command=["recbench.api.run", *names],
     )  # fmt: skip
     return as_frame(estimates(request.runner())) if dry_run else request.run().table
+
+
+def _path(path: Path | str | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _typed(key: str, values: str | Sequence[object]) -> str:

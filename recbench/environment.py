@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import resource
@@ -16,6 +17,8 @@ from typing import Any
 import recbench
 
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "numba")
+BUILT = "commit.json"
+"""What hatch_build.py left in the package, if it was built where there was git."""
 HOLDING_BACK = (
     "OPENBLAS_CORETYPE",
     "MKL_DEBUG_CPU_TYPE",
@@ -57,10 +60,14 @@ def version(name: str) -> str | None:
 
 
 def source() -> dict[str, Any]:
-    """The commit the code was run from and whether it was changed since; None when installed."""
-    folder = Path(recbench.__file__).resolve().parents[1]
+    """The commit of the code, and whether it was changed since; None where nobody knows.
+
+    A working copy asks git. Elsewhere it is what git said when the package was built.
+    """
+    package = Path(recbench.__file__).resolve().parent
+    folder = package.parent
     if not (folder / ".git").exists():
-        return {"commit": None, "dirty": None}
+        return _built_from(package / BUILT)
     return {
         "commit": _git(folder, "rev-parse", "HEAD"),
         "dirty": bool(_git(folder, "status", "--porcelain", "--untracked-files=no")),
@@ -86,6 +93,14 @@ def _package_digest() -> str:
     for path in sorted(Path(recbench.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _built_from(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return {"commit": str(record["commit"]), "dirty": bool(record["dirty"])}
+    except (OSError, ValueError, TypeError, KeyError):  # built where there was no git
+        return {"commit": None, "dirty": None}
 
 
 def _git(folder: Path, *words: str) -> str | None:

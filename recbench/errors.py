@@ -7,7 +7,7 @@ escapes is a bug of ours.
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 LONG_WORD = re.compile(r"\S{500,}")
 
@@ -34,17 +34,46 @@ class Refused(RecbenchError):
     """A model declines a job before allocating anything; the trial becomes `skipped: reason`."""
 
 
+ELSEWHERE = {
+    "bpr-mf": "mf-bpr", "bprmf": "mf-bpr", "ease-r": "ease", "easer": "ease", "implicit": "ials",
+    "mostpop": "popularity", "most-popular": "popularity", "toppop": "popularity",
+    "pca": "regularized-pca", "sgl": "sgl-ed", "wmf": "wrmf", "youtubednn": "youtubenet",
+    "hr": "hit", "hitrate": "hit", "hit-rate": "hit", "mean-average-precision": "map",
+    "reciprocal-rank": "mrr", "random": "weak", "loo": "last", "leave-one-out": "last",
+    "leave-last-out": "last", "time": "temporal", "time-based": "temporal",
+}  # fmt: skip
+"""What things are called elsewhere, and here: meant when there is nothing of that name."""
+LISTED = ("dataset", "model", "loss", "metric", "split", "reader")
+"""The kinds that `recbench list` shows."""
+FEW = 20
+"""Names that fit in a sentence."""
+CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
+"""How alike two names are that are mixed up; a letter is more of a short one."""
+
+
 def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
-    """Build the error for a name that does not exist, naming the closest one that does."""
+    """Build the error for a name that does not exist, naming one that does if it may be meant."""
     known = sorted(options)
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    if close:
-        hint = f"did you mean '{close[0]}'?"
+    meant = _meant(name.lower().replace("_", "-"), known)
+    if meant:
+        hint = f"did you mean '{meant}'?"
+    elif len(known) > FEW and kind in LISTED:
+        hint = f"`recbench list {'losses' if kind == 'loss' else f'{kind}s'}` shows what there is"
     elif known:
         hint = f"known: {', '.join(known)}"
     else:
         hint = f"there are no {kind}s here"
     return UsageError(f"unknown {kind} '{name}'; {hint}")
+
+
+def _meant(name: str, known: Sequence[str]) -> str | None:
+    """The name that was meant: as it is called here, closely alike, or with this as a part."""
+    if ELSEWHERE.get(name) in known:
+        return ELSEWHERE[name]
+    cutoff = CLOSE_SHORT if len(name) <= SHORT else CLOSE
+    longer = [option for option in known if name in option] if len(name) >= SHORT else []
+    close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
+    return next(iter([*close, *sorted(longer, key=len)]), None)
 
 
 def printable(text: str) -> str:

@@ -17,7 +17,7 @@ recbench=$work/venv/bin/recbench
 "$recbench" list models > models.txt
 "$recbench" run --model deql-l2 --grid b=0.1:2.0
 test -s results/debian-strong/metrics.csv
-test -s results/debian-strong/manifest.json
+grep -q "\"commit\": \"$(git -C "$here" rev-parse HEAD)\"" results/debian-strong/manifest.json
 ls results/debian-strong/per-user/*.parquet > per-user.txt
 "$recbench" show > show.txt
 "$recbench" check-plugin ease

@@ -1,6 +1,52 @@
-"""Sentences: of sane length, and nothing in them speaks to the terminal."""
+import pytest
 
-from recbench.errors import printable, reason_of
+from recbench.errors import ELSEWHERE, printable, reason_of, unknown
+from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
+
+KINDS = {"model": MODELS, "metric": METRICS, "split": SPLITS, "loss": LOSSES}
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "meant"),
+    [
+        ("model", "eas", "ease"),
+        ("model", "EASE", "ease"),
+        ("model", "edlea", "edlae"),
+        ("model", "lightgnc", "lightgcn"),
+        ("model", "mf_bpr", "mf-bpr"),
+        ("model", "pop", "popularity"),
+        ("model", "toppop", "popularity"),
+        ("model", "easer", "ease"),
+        ("metric", "ndgc", "ndcg"),
+        ("metric", "HR", "hit"),
+        ("metric", "prec", "precision"),
+        ("split", "leave-one-out", "last"),
+        ("split", "ratio", "user-ratio"),
+        ("loss", "sparse", "sparsemax"),
+    ],
+)
+def test_what_was_meant_is_named(kind, typed, meant):
+    assert str(unknown(kind, typed, KINDS[kind].names())).endswith(f"did you mean '{meant}'?")
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "told"),
+    [
+        ("model", "transformer", "`recbench list models` shows what there is"),
+        ("model", "ndcg", "`recbench list models` shows what there is"),
+        ("loss", "focal-tversky", "`recbench list losses` shows what there is"),
+        ("word", "q", "known: one, two"),
+    ],
+)
+def test_what_is_like_nothing_is_not_guessed(kind, typed, told):
+    names = KINDS[kind].names() if kind in KINDS else ["two", "one"]
+    assert str(unknown(kind, typed, names)) == f"unknown {kind} '{typed}'; {told}"
+
+
+def test_names_from_elsewhere_lead_to_names_that_exist():
+    known = {name for registry in KINDS.values() for name in registry.names()}
+    assert set(ELSEWHERE.values()) <= known
+    assert not set(ELSEWHERE) & known
 
 
 def test_what_others_say_is_made_printable():

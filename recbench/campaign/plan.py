@@ -42,7 +42,7 @@ class Trial:
     @property
     def rival(self) -> tuple[str, int]:
         """What a trial competes within: the best of a model and seed is selected."""
-        return self.model.name, self.seed
+        return self.model.shown, self.seed
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Plan:
         """Start the results row of a trial."""
         return Row(
             trial=trial.id, dataset=self.dataset.name, fingerprint=self.dataset.fingerprint,
-            split=self.rule.text, model=trial.model.name, parameters=trial.model.values(),
+            split=self.rule.text, model=trial.model.shown, parameters=trial.model.values(),
             text=trial.model.text, seed=trial.seed, dtype=self.dtype, part=part, **known,
         )  # fmt: skip
 

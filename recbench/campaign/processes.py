@@ -142,10 +142,10 @@ class Processes:
         """Stop the processes; without waiting, in the middle of their work."""
         with self._lock:
             self._closed = True
-            if not wait:
-                for seat in self._seats:
-                    if seat.process is not None:
-                        seat.process.kill()
+            running = [] if wait else [seat.process for seat in self._seats]
+            for process in running:
+                if process is not None:
+                    process.kill()
         self._threads.shutdown(cancel_futures=True)
         for seat in self._seats:
             seat.clear()

@@ -15,6 +15,7 @@ import pandas as pd
 from recbench.brackets import taken_apart
 from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
+from recbench.campaign.keep import NOTHING, Keep
 from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
 from recbench.campaign.processes import Processes
 from recbench.campaign.row import Row
@@ -31,7 +32,7 @@ from recbench.campaign.search.proposals import (
 )
 from recbench.campaign.table import table
 from recbench.campaign.worker import Worker
-from recbench.data.open import Access, Source, default_split, open_source
+from recbench.data.open import Access, OwnFile, Source, default_split, open_source
 from recbench.environment import left_by_limits, usable_cores
 from recbench.errors import UsageError, unknown
 from recbench.evaluate.metrics import MetricSpec, parse_metric
@@ -100,6 +101,8 @@ class Request:
     devices: tuple[str, ...] = ("cpu",)
     """Where fits compute, one for each slot."""
     trace: bool = False
+    keep: Keep = NOTHING
+    """Where fitted winners and their lists go, if anywhere."""
     debug: bool = False
     force: bool = False
     same_code: bool = False
@@ -119,7 +122,9 @@ class Request:
         self._check()
         models, proposing = self._search()
         self._check_choice(models)
+        self._tell_seeds(models)
         rule = split_from(self.split or default_split(self.data))
+        self._check_times(rule)
         metrics, select = self._metrics(rule)
         for registry in (MODELS, LOSSES, SPLITS, METRICS):
             for doubt in registry.doubts():
@@ -139,7 +144,7 @@ class Request:
             scratch=self.scratch, progress=self.progress,
         )  # fmt: skip
         folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
-        worker = Worker(plan, context, self.debug, self.trace, self.devices)
+        worker = Worker(plan, context, self.debug, self.trace, self.keep, self.devices)
         return Runner(
             worker, Campaign(folder), force=self.force, same_code=self.same_code,
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,
@@ -194,6 +199,20 @@ class Request:
                 f"{patient[0]} has patience, and validation is what it asks: give a number of "
                 "rounds and patience=0, or validate"
             )
+
+    def _check_times(self, rule: SplitRule) -> None:
+        """Refuse a column of times that nothing would look at."""
+        if isinstance(self.data, OwnFile) and self.data.time is not None and not rule.timed:
+            raise UsageError(
+                f"--time {self.data.time} would change nothing: the split '{rule.name}' does not "
+                "look at times; leave it out, or choose one that does, such as --split last"
+            )
+
+    def _tell_seeds(self, models: Sequence[Model]) -> None:
+        """Say of which models there will be fewer trials than seeds."""
+        fixed = list(dict.fromkeys(model.name for model in models if not model.stochastic))
+        if fixed and len(set(self.seeds)) > 1:
+            self.announce(f"nothing in {', '.join(fixed)} is random: one trial, whatever the seeds")
 
     def _check_search(self) -> None:
         name, settings = taken_apart(self.search)

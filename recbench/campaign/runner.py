@@ -9,6 +9,7 @@ Several processes may work on one folder: each reserves a heavy step before it s
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
@@ -67,6 +68,7 @@ class Runner:
         self.trials = self.source.propose(lambda trial: None)
         self.id, self.started = uuid.uuid4().hex[:8], now()
         self.provisional: dict[str, Outcome] = {}
+        self.best: set[str] = set()  # once all have been measured on validation
         rows = self.campaign.lines()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
@@ -185,13 +187,23 @@ class Runner:
 
     def _test(self, executor: Executor) -> None:
         """Measure the selected trials on test."""
-        best = selected(self.rows(), self.plan.select)
-        winners = [replace(trial, stop=0) for trial in self.trials if trial.id in best]
+        self.best = selected(self.rows(), self.plan.select)
+        self.best |= self._unjudged()
+        winners = [replace(trial, stop=0) for trial in self.trials if trial.id in self.best]
         chosen = self._missing(winners, "test")
         for trial in chosen:
             if trial.id in self.provisional:
                 self._record(self.provisional[trial.id])
         self._complete(tasks_of(self._missing(chosen, "test"), "test"), executor)
+
+    def _unjudged(self) -> set[str]:
+        """Lists from files that have none for validation, and nothing to be chosen from."""
+        skipped = {r.trial for r in self.rows() if r.part == "valid" and r.status == "skipped"}
+        rivals = Counter(trial.rival for trial in self.trials)
+        return {
+            trial.id for trial in self.trials
+            if trial.model.one_part and trial.id in skipped and rivals[trial.rival] == 1
+        }  # fmt: skip
 
     def _missing(self, trials: Iterable[Trial], *parts: str) -> list[Trial]:
         """The trials that lack a row, or a metric, on some part."""
@@ -203,7 +215,11 @@ class Runner:
             if row is None:
                 return True
             if row.status == "ok":
-                return bool(metrics - set(row.metrics)) or self._untraced(trial, part)
+                return (
+                    bool(metrics - set(row.metrics))
+                    or self._untraced(trial, part)
+                    or self._unkept(trial, part)
+                )
             return self.retry_failed and row.run != self.id
 
         return [trial for trial in trials if any(lacks(trial, part) for part in parts)]
@@ -213,6 +229,11 @@ class Runner:
         whole = part == "valid" and not trial.stop
         wanted = self.worker.trace and whole and trial.model.traced
         return wanted and not traces.path_of(self.campaign.folder, trial.id).exists()
+
+    def _unkept(self, trial: Trial, part: str) -> bool:
+        """Whether something of a winner is wanted that a finished test has not left."""
+        won = part == "test" and trial.id in self.best
+        return won and self.worker.keep.lacks(trial, self.plan)
 
     def _complete(self, tasks: list[Task], executor: Executor) -> None:
         """Have every task done, here or by another process that is at it already."""
@@ -318,6 +339,8 @@ class Runner:
         ]
 
     def _record(self, outcome: Outcome) -> None:
+        if outcome.unkept:
+            self.announce(f"{outcome.row.text}: {outcome.unkept}")
         row = replace(outcome.row, run=self.id)
         traced = [traces.path_of(self.campaign.folder, row.trial)] if outcome.trace else []
         for path in traced:

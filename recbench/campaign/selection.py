@@ -59,7 +59,7 @@ def selected(rows: Iterable[Row], select: str) -> set[str]:
     known = list(rows)
     rivals = _rivals(candidates(known, select))
     tested = _rivals(row for row in known if row.part == "test" and row.status == "ok")
-    validated = _rivals(row for row in known if row.part == "valid")
+    validated = _rivals(row for row in known if row.part == "valid" and row.status != "skipped")
     alone = {
         group[0].trial for rival, group in tested.items()
         if rival not in validated and len({row.trial for row in group}) == 1

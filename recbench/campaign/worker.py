@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
+from recbench.campaign.keep import NOTHING, Keep
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
@@ -59,6 +60,8 @@ class Outcome:
     """Ranked for test in case the trial is selected; to be forgotten if it is not."""
     trace: Trace = ()
     """How the fit went, if that is asked for."""
+    unkept: str = ""
+    """Why what was to be kept of the model is not."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Worker:
     """Let errors of models through instead of making them rows."""
     trace: bool = False
     """Measure every metric in every round of a fit on validation, and give the trace back."""
+    keep: Keep = NOTHING
+    """What those that are fitted for the test leave besides numbers."""
     devices: tuple[str, ...] = ("cpu",)
     """Where models that can choose compute: the device of each slot, in turn."""
 
@@ -158,15 +163,30 @@ class Worker:
             else:
                 yield self._lost(one[0], part, one[1])
         outcomes = list(self._measure(fitted, part))
+        if part == "test" and self.keep.anything:
+            outcomes = [self._kept(outcome, fitted) for outcome in outcomes]
         yield from outcomes
         if part == "valid" and not self.plan.rule.refits:
             ranked = {outcome.row.trial for outcome in outcomes if outcome.row.status == "ok"}
             whole = [f for f in fitted if not f.scorer.stopped and f.trial.id in ranked]
             leading = [one for one in whole if self._leads(one.trial, outcomes, job.leaders)]
+            if self.keep.anything:  # those that win in the end are fitted again, to be kept
+                leading = []
             reveal = "test" in self.plan.parts
             chosen = [f for f in (whole if reveal else leading) if not f.trial.model.one_part]
             for outcome in self._measure(chosen, "test"):
                 yield replace(outcome, provisional=not reveal)
+
+    def _kept(self, outcome: Outcome, fitted: Sequence[Fitted]) -> Outcome:
+        """Keep what is wanted of a model that was measured; the numbers stand, whatever comes."""
+        of = next((one for one in fitted if one.trial.id == outcome.row.trial), None)
+        if of is None or outcome.row.status != "ok":
+            return outcome
+        try:
+            self.keep.take(of.trial, of.scorer, self.plan, self.split)
+        except RecbenchError as error:
+            return replace(outcome, unkept=str(error))
+        return outcome
 
     def _leads(self, trial: Trial, outcomes: Sequence[Outcome], leaders: Leaders) -> bool:
         """Whether a trial is the best of its model so far, in this group and before."""

@@ -34,10 +34,17 @@ COMMANDS = {
     "completion": "Print the script that completes names in your shell.",
 }
 
+ONCE = frozenset([
+    "dataset", "data", "user", "item", "value", "minimum", "time", "core", "split", "select",
+    "seed",
+])  # fmt: skip
+"""Options that say what is measured: who gives two values means both. Of others, such as -o, the
+last one counts, as is usual."""
+
 EPILOG = """\b
 Exit codes
   0    fine
-  1    a trial failed, or a check found a number that got worse
+  1    a trial failed, nothing was measured, or a check found a number that got worse
   2    the command line was wrong
   3    data could not be had, or did not verify
   130  interrupted
@@ -86,7 +93,10 @@ class Commands(click.Group):
             from recbench.errors import unknown
 
             raise unknown("command", args[0], COMMANDS)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_twice(ctx, command, rest)
+        return name, command, rest
 
     def main(self, *args: Any, **named: Any) -> Any:
         """Run a command line, whatever the streams are, and whatever the system refuses."""
@@ -163,6 +173,18 @@ def forget_output() -> None:
     """Send what is left to be written nowhere, or it would be tried once more at the end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refuse_twice(ctx: click.Context, command: click.Command, args: list[str]) -> None:
+    """Refuse two values for an option of ONCE: the first would be forgotten."""
+    try:
+        *_, given = command.make_parser(click.Context(command, parent=ctx)).parse_args([*args])
+    except click.UsageError:  # it will be told when they are read in earnest
+        return
+    for option in given:
+        once = option.name in ONCE and isinstance(option, click.Option) and not option.multiple
+        if once and given.count(option) > 1:
+            raise UsageError(f"{option.opts[-1]} is given twice, and takes one value")
 
 
 @click.command(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from recbench.cli.common import PATH, complete, say
+from recbench.cli.common import PATH, complete, say, words_of
 from recbench.cli.output import format_options, show_views
 
 
@@ -21,13 +21,19 @@ from recbench.cli.output import format_options, show_views
 @click.option(
     "-d", "--dataset", shell_complete=complete("datasets"), help="Where a folder holds several."
 )
+@click.option(
+    "-k",
+    "--metric",
+    multiple=True,
+    help="Only these: a test that was planned is corrected for no other; repeatable.",
+)
 @click.option("--part", type=click.Choice(["test", "valid"]), default="test", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the resampling.")
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True)
 @format_options
 def command(
-    a: str, b: str, results: Path | None, dataset: str | None, part: str, seed: int,
-    resamples: int, kind: str,
+    a: str, b: str, results: Path | None, dataset: str | None, metric: tuple[str, ...], part: str,
+    seed: int, resamples: int, kind: str,
 ) -> None:  # fmt: skip
     """Is A better than B? Paired tests on the per-user values of finished trials.
 
@@ -42,12 +48,15 @@ def command(
 
     \b
     recbench compare deql-l2 ease
+    recbench compare deql-l2 ease -k ndcg@100
     """
     from recbench.campaign.folder import open_results
+    from recbench.evaluate.metrics import parse_metric
     from recbench.report.compare import compare_sides, find, view
 
     campaign = open_results(results, say)
     select = campaign.select(dataset)
     first, second = (find(campaign, name, select, part, dataset) for name in (a, b))
-    verdicts = compare_sides(campaign, first, second, seed, resamples)
+    metrics = [parse_metric(text).text for text in words_of(metric)]
+    verdicts = compare_sides(campaign, first, second, seed, resamples, metrics)
     show_views([view(verdicts, first, second)], kind)

@@ -1,20 +1,30 @@
 """`recbench export`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from recbench.cli.common import PATH, complete, say
+from recbench.cli.run_options import DATA, source_of
+from recbench.errors import UsageError
+
+
+def _own(function: Any) -> Any:
+    for option in reversed(DATA[1:]):  # but --dataset, which is the argument here
+        function = option(function)
+    return function
 
 
 @click.command()
-@click.argument("name", shell_complete=complete("datasets"))
+@click.argument("dataset", metavar="[NAME]", required=False, shell_complete=complete("datasets"))
+@_own
 @click.option("--split", help="A name of `recbench list splits`; default: the dataset's own.")
 @click.option("--to", "form", type=click.Choice(["csv", "lightgcn", "recbole"]), default="csv",
               show_default=True, help="Which files to write.")  # fmt: skip
 @click.option("-o", "--output", type=PATH, help="Folder to write to; default export/NAME.")
-def command(name: str, split: str | None, form: str, output: Path | None) -> None:
-    """Write the split of a dataset as files that other tools read.
+def command(split: str | None, form: str, output: Path | None, **options: Any) -> None:
+    """Write the split of a dataset, or of your own file, as files that other tools read.
 
     \b
     csv       train.csv, valid.csv, test.csv with original ids
@@ -22,12 +32,19 @@ def command(name: str, split: str | None, form: str, output: Path | None) -> Non
     recbole   NAME.train.inter, …: atomic files for `benchmark_filename`
 
     For users who are not in train, what they are shown is in valid_history and test_history.
+
+    \b
+    recbench export gowalla --to recbole
+    recbench export --data my.csv --user u --item i --time t --split last
     """
     from recbench.campaign.search.grammar import split_from
-    from recbench.data.open import Access, default_split, open_dataset
+    from recbench.data.open import Access, default_split, open_source
     from recbench.splits.export import export
 
-    rule = split_from(split or default_split(name))
-    data = open_dataset(name, Access(announce=say))
-    for path in export(data, rule.apply(data), form, output or Path("export") / name):
+    if (options["dataset"] is None) == (options["data"] is None):
+        raise UsageError("what? give the name of a dataset, or your own file with --data")
+    source = source_of(options)
+    rule = split_from(split or default_split(source))
+    data = open_source(source, Access(announce=say))
+    for path in export(data, rule.apply(data), form, output or Path("export") / data.name):
         click.echo(path)

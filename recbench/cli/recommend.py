@@ -6,7 +6,7 @@ import click
 
 from recbench.cli.common import PATH, Bars, complete, plugin_option, print_json, say
 from recbench.cli.output import format_options, show_views
-from recbench.cli.run_options import DATA, source_of
+from recbench.cli.run_options import DATA, OF_FILE, given_options, source_of
 from recbench.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -96,6 +96,15 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError("give users or histories, typed or in a file: one of these")
     if options["model"] is not None:
         build(options["model"], MODELS)
+        return
+    given = given_options("dataset", "data", "seed", *OF_FILE)
+    for name in given.keys() - _of_histories(options):
+        raise UsageError(f"{given[name]} belongs to --model; a saved model has its data")
+
+
+def _of_histories(options: dict[str, Any]) -> set[str]:
+    """Options that say what is in the file of histories, if there is one."""
+    return set() if options["histories"] is None else {"user", "item"}
 
 
 def _model(options: dict[str, Any], bars: Bars) -> "Recommender":
@@ -110,7 +119,7 @@ def _model(options: dict[str, Any], bars: Bars) -> "Recommender":
         model = load(options["saved"])
         _check_number(options, 0 if model.people is None else len(model.people.ids))
         return model
-    data = open_source(source_of(options), Access(announce=say))
+    data = open_source(source_of(options, _of_histories(options)), Access(announce=say))
     _check_number(options, data.n_users)
     context = Context(seed=options["seed"], threads=usable_cores(), progress=bars)
     with compute_threads(context.threads):

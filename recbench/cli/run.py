@@ -53,6 +53,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     show_views(views(finished.rows, finished.plan.select), options["kind"])
     announce(f"results: {finished.campaign.folder}/ (metrics.csv, per-user/, manifest.json)")
     _fail_if_any_failed(finished.rows)
+    _fail_if_nothing_was_measured(finished.rows)
 
 
 def _nobody(text: str) -> None:
@@ -61,6 +62,7 @@ def _nobody(text: str) -> None:
 
 def _request(options: dict[str, Any], **others: Any) -> "Request":
     """The run that was typed."""
+    from recbench.campaign.keep import Keep
     from recbench.campaign.plan import parts_for
     from recbench.campaign.request import Request
 
@@ -74,6 +76,7 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
         parts=parts, one_each=options["no_validate"], output=options["output"],
         jobs=options["jobs"], executor=options["executor"], scheduler=options["scheduler"],
         threads=options["threads"], scratch=options["tiles_on_disk"], trace=options["trace"],
+        keep=Keep(options["save"], options["save_lists"]),
         debug=options["debug"], force=options["force"], retry_failed=options["retry_failed"],
         command=["recbench", *sys.argv[1:]], **others,
     )  # fmt: skip
@@ -94,3 +97,14 @@ def _fail_if_any_failed(rows: "list[Row]") -> None:
         raise RecbenchError(
             f"{counted(len(failed), 'trial')} failed, the first is {one.text}: {one.reason}"
         )
+
+
+def _fail_if_nothing_was_measured(rows: "list[Row]") -> None:
+    """A table without one number is no success, whoever declined to fill it."""
+    for part, name in (("valid", "validation"), ("test", "test")):
+        here = [row for row in rows if row.part == part]
+        if here and all(row.status != "ok" for row in here):
+            raise RecbenchError(
+                f"nothing was measured on {name}: {counted(len(here), 'trial')} skipped, the first "
+                f"is {here[0].text}: {here[0].reason}"
+            )

@@ -1,6 +1,6 @@
 """The options of `recbench run`, in the groups its help shows them in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,23 +82,49 @@ DATA = [
     click.option("--value", help="With --data: a column of ratings or counts."),
     click.option("--min", "minimum", type=float, help="With --value: what counts as a positive."),
     click.option("--time", help="With --data: a column of times."),
+    click.option("--reader", metavar="NAME[KEY=VALUE,...]", shell_complete=complete("readers"),
+                 help="With --data: how to read it, such as 'delimited[encoding=latin-1]' or "
+                      "adjacency; default: by the end of its name."),
     click.option("--core", type=click.IntRange(min=0), default=0,
                  help="With --data: keep the k-core."),
 ]  # fmt: skip
 
 
-def source_of(options: dict[str, Any]) -> "str | OwnFile":
-    """The name of a dataset, or a file and what its columns mean."""
+OF_FILE = ("user", "item", "value", "minimum", "time", "reader", "core")
+"""The options that say what is in a file given with --data."""
+
+
+def given_options(*names: str) -> dict[str, str]:
+    """Those of some options that were given, by the command line or otherwise, and their flags."""
+    ctx, default = click.get_current_context(), click.core.ParameterSource.DEFAULT
+    return {
+        str(option.name): option.opts[-1]
+        for option in ctx.command.params
+        if option.name in names and ctx.get_parameter_source(option.name) is not default
+    }
+
+
+def source_of(options: dict[str, Any], elsewhere: Collection[str] = ()) -> "str | OwnFile":
+    """The name of a dataset, or a file and what its columns mean.
+
+    Some options may say something of another file, `elsewhere`.
+    """
     from recbench.data.open import OwnFile
 
+    given = given_options("dataset", *OF_FILE)
     if options["data"] is None:
-        for name in ("value", "time", "minimum"):
-            if options[name] is not None:
-                raise UsageError(f"--{name.replace('minimum', 'min')} belongs to --data FILE")
+        for name in OF_FILE:
+            if name in given and name not in elsewhere:
+                raise UsageError(f"{given[name]} belongs to --data FILE")
         return str(options["dataset"])
+    if "dataset" in given:
+        raise UsageError(
+            f"{given['dataset']} names a dataset and --data a file; give one of the two"
+        )
     return OwnFile(
         options["data"], user=options["user"], item=options["item"], value=options["value"],
         time=options["time"], minimum=options["minimum"], core=options["core"],
+        reader=options["reader"],
     )  # fmt: skip
 
 
@@ -156,6 +182,12 @@ HOW = [
     click.option("--trace", is_flag=True,
                  help="Keep how fits go: seconds, objective and validation metrics of every round, "
                       "in traces/TRIAL.csv."),
+    click.option("--save", type=PATH, metavar="DIR",
+                 help="Keep the winners as they were fitted for the test, each in a folder of its "
+                      "own, for `recbench recommend --saved`."),
+    click.option("--save-lists", type=PATH, metavar="DIR",
+                 help="Keep the lists of the test users that they make, as Parquet and as TREC "
+                      "run files, with the held-out items as qrels."),
     click.option("-f", "--force", is_flag=True, help="Run trials again that are finished."),
     click.option("--retry-failed", is_flag=True, help="Run trials again that failed."),
     click.option("-n", "--dry-run", is_flag=True,

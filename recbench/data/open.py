@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recbench.brackets import taken_apart
 from recbench.data.catalog import EMBEDDED, Entry, load_catalog
 from recbench.data.clean import prepare
 from recbench.data.dataset import Dataset, load_embedded
@@ -21,6 +22,9 @@ from recbench.registry import READERS
 SYNTHETIC = "synthetic"
 SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """Readers of a user's own file by the end of its name; anything else is delimited text."""
+
+WITH_COLUMNS = ("delimited", "jsonl", "parquet")
+"""Readers of files whose columns are named; others know where things are."""
 
 
 @dataclass
@@ -254,11 +258,18 @@ class OwnFile:
     time: str | None = None
     minimum: float | None = None
     core: int = 0
+    reader: str | None = None
+    """As in `delimited[encoding=latin-1]`; None: by the end of the file's name."""
 
     def __post_init__(self) -> None:
-        """Refuse a threshold on nothing."""
+        """Refuse a threshold on nothing, and values that nothing is asked of."""
         if self.minimum is not None and self.value is None:
             raise UsageError("--min needs --value COLUMN, the column it applies to")
+        if self.value is not None and self.minimum is None:
+            raise UsageError(
+                f"--value {self.value} needs --min NUMBER, from which on a row counts; where every "
+                "row counts leave --value out"
+            )
 
 
 def open_file(own: OwnFile) -> Dataset:
@@ -268,8 +279,17 @@ def open_file(own: OwnFile) -> Dataset:
         raise DataError(f"{own.path}: {what}")
     named = {"user": own.user, "item": own.item, "value": own.value, "time": own.time}
     columns = {role: column for role, column in named.items() if column is not None}
-    reader = SUFFIXES.get(own.path.suffix.lower(), "delimited")
-    interactions = READERS.get(reader)([own.path], {"columns": columns}, Limits())
+    text = own.reader or SUFFIXES.get(own.path.suffix.lower(), "delimited")
+    name, settings = taken_apart(text)
+    options: dict[str, object] = {**settings}
+    if name in WITH_COLUMNS:
+        options["columns"] = columns
+    try:
+        interactions = READERS.get(name)([own.path], options, Limits())
+    except DataError as error:
+        if "; pass " not in str(error):
+            raise
+        raise DataError(f"{error} (in brackets: --reader '{name}[...]')") from error
     positive = None if own.minimum is None else (">=", own.minimum)
     filters = (Filter(users=own.core, items=own.core),) if own.core else ()
     recipe = Recipe(positive=positive, filters=filters)

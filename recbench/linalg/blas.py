@@ -190,7 +190,7 @@ def run_all(
 
 
 def in_order(pool: Executor, task: Callable[..., T], items: Iterable[Any]) -> Iterator[T]:
-    """What a task makes of every item, as they come."""
+    """What a task makes of every item, in the order of the items."""
     return map(task, items) if getattr(_mine, "alone", False) else pool.map(task, items)
 
 

@@ -78,6 +78,11 @@ class Model(Described):
     """Whether a fitted model has no scores for users who were not in the train matrix."""
 
     @property
+    def shown(self) -> str:
+        """What tables call it; the best of those that are called the same is selected."""
+        return self.name
+
+    @property
     def most_rounds(self) -> int:
         """How many rounds a fit makes at most, and may be stopped after; 0: it goes in none."""
         return 0

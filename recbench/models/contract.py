@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError, reason_of
+from recbench.errors import RecbenchError, Refused, reason_of
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
@@ -101,9 +101,17 @@ def _pure(model: Model) -> None:
 @_rule
 def _stranger(model: Model) -> None:
     """A user with no history and no training row gets finite scores."""
+    if model.trained_users_only:
+        return  # it says so itself, and splits of other users are refused before a fit
     train = example()
     nobody = sparse.csr_array(np.zeros((1, train.shape[1]), dtype=np.float32))
-    block = np.asarray(fit(model, train).score(nobody, np.array([-1], dtype=np.int32)))
+    try:
+        block = np.asarray(fit(model, train).score(nobody, np.array([-1], dtype=np.int32)))
+    except Refused as refusal:
+        raise RecbenchError(
+            f"{refusal}; if the model knows no others, say `trained_users_only = True` in its "
+            "class, and such splits are refused before the fit"
+        ) from refusal
     assert block.shape == (1, train.shape[1]), f"{block.shape} scores for one user"
     assert np.isfinite(block).all(), "some scores are not finite"
 

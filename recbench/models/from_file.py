@@ -1,4 +1,7 @@
-"""Recommendations made elsewhere, through the same evaluator: `--model file:recs.parquet`."""
+"""Recommendations made elsewhere, through the same evaluator: `--model file:recs.parquet`.
+
+Several stand side by side under labels of their own: `--model file[path=a.csv,label=lightgcn]`.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import DataError, RecbenchError, UsageError
+from recbench.errors import DataError, RecbenchError, Refused, UsageError
 from recbench.linalg.topk import Scales, Top
 from recbench.linalg.types import Floats, Indices, Integers, Progress, silent
 from recbench.models.base import Model
@@ -62,6 +65,9 @@ class FromFile(Model):
 
     one_part: ClassVar[bool] = True
     path: str = param("", help="the file")
+    label: str = param(
+        "", help="what tables call it, after file:; default: the file's own name", later=True
+    )
     content: str = param("", help="start of the file's SHA-256; filled in")
 
     def __post_init__(self) -> None:
@@ -77,6 +83,11 @@ class FromFile(Model):
             raise DataError(f"{self.path} is not the file that gave those results; it was changed")
         object.__setattr__(self, "content", digest)
 
+    @property
+    def shown(self) -> str:
+        """Apart from the models of recbench, whatever the label."""
+        return f"file:{self.label or Path(self.path).stem}"
+
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Line the lists up with the users and items that are about to be ranked."""
         assert ctx.audience is not None
@@ -87,9 +98,7 @@ class FromFile(Model):
         )
         keep = (rows >= 0) & (columns >= 0)
         if not keep.any():
-            raise RecbenchError(
-                f"{self.path} has no list for any of the {len(users):,} users to rank"
-            )
+            raise Refused(f"{self.path} has no list for any of the {len(users):,} users to rank")
         scores = table["score"].to_numpy()[keep].astype(np.float64)
         if not np.isfinite(scores).all():
             raise RecbenchError(f"{self.path} has scores that are not finite")

@@ -57,6 +57,8 @@ class Header(TypedDict):
     """Before format 3."""
     scale: NotRequired[Any]
     history: NotRequired[Any]
+    trial: NotRequired[str]
+    """That of a campaign, if it was fitted in one."""
     files: NotRequired[dict[str, str]]
     """The SHA-256 of each file."""
 
@@ -84,6 +86,8 @@ class Recommender:
     dataset: str = ""
     fingerprint: str = ""
     people: People | None = None
+    trial: str = ""
+    """The id of the trial whose numbers it has, if it was measured."""
 
     @cached_property
     def _index(self) -> dict[Id, int]:
@@ -140,24 +144,26 @@ class Recommender:
         """Write the model to a new folder, or over one that holds a model."""
         if folder.exists() and not (folder / HEADER).exists() and any(folder.iterdir()):
             raise DataError(f"{folder} holds something else; give another folder")
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        writer = Writer(folder)
+        made = folder.parent / f".{folder.name}.part"
+        shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
+        made.mkdir(parents=True)
+        writer = Writer(made)
         header: dict[str, Any] = {
-            "format": FORMAT, "model": self.model, "dataset": self.dataset,
+            "format": FORMAT, "model": self.model, "dataset": self.dataset, "trial": self.trial,
             "fingerprint": self.fingerprint, "base": writer.plain(self.scorer.base),
             "scale": writer.plain(self.scorer.scale),
             "history": None if self.people is None else writer.plain(self.people.history),
         }  # fmt: skip
-        pq.write_table(pa.table({"item": self.items}), folder / "items.parquet")
+        pq.write_table(pa.table({"item": self.items}), made / "items.parquet")
         if self.people is not None:
-            pq.write_table(pa.table({"user": self.people.ids}), folder / "users.parquet")
+            pq.write_table(pa.table({"user": self.people.ids}), made / "users.parquet")
         header["files"] = {
-            path.name: digest_of_file(path) for path in sorted(folder.iterdir()) if path.is_file()
+            path.name: digest_of_file(path) for path in sorted(made.iterdir()) if path.is_file()
         }
-        # Written last: a folder without it is not a model.
         text = sealed(json.dumps(header, indent=1))
-        (folder / HEADER).write_text(text + "\n", encoding="utf-8")
+        (made / HEADER).write_text(text + "\n", encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)  # whole or not at all
 
 
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
@@ -166,6 +172,15 @@ def fit(model: str, data: Dataset, context: Context | None = None) -> Recommende
     scorer = instance.fit(locked(data.matrix), context or Context())
     people = People(data.user_ids, data.matrix)
     return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint, people)
+
+
+def trial_in(folder: Path) -> str | None:
+    """The trial of the model in a folder; None if there is no whole one, as far as one can see."""
+    try:
+        trial: str | None = parsed((folder / HEADER).read_bytes()).get("trial")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return trial
 
 
 def load(folder: Path) -> Recommender:
@@ -198,8 +213,9 @@ def _load(folder: Path) -> Recommender:
         ids = pq.read_table(folder / "users.parquet")["user"].combine_chunks()
         people = People(ids, reader.object(trees["history"]))
     return Recommender(
-        header["model"], scorer, items, header["dataset"], header["fingerprint"], people
-    )
+        header["model"], scorer, items, header["dataset"], header["fingerprint"], people,
+        trees.get("trial", ""),
+    )  # fmt: skip
 
 
 def _of_now(header: dict[str, Any]) -> dict[str, Any]:
@@ -213,4 +229,4 @@ def _of_now(header: dict[str, Any]) -> dict[str, Any]:
         "weights": {"kind": "item-item", "with": {"weights": weights}},
     }
     scale = {"array": "scale.npy"} if header["scaled"] else None
-    return {**header, "base": bases[header["base"]], "scale": scale, "history": None}
+    return {**header, "base": bases[header["base"]], "scale": scale, "history": None, "trial": ""}

@@ -81,7 +81,7 @@ class Question:
 
 def compare_sides(
     campaign: Campaign, a: Sequence[Row], b: Sequence[Row], seed: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int = RESAMPLES, metrics: Sequence[str] = (),
 ) -> list[Verdict]:  # fmt: skip
     """Compare two sides of a campaign; seeds of a side are averaged user by user first."""
     if {row.trial for row in a} == {row.trial for row in b}:
@@ -89,16 +89,24 @@ def compare_sides(
     if a[0].place != b[0].place:
         places = " and ".join(f"{side[0].dataset}, {side[0].split}" for side in (a, b))
         raise UsageError(f"these were measured on {places}; compare within one split")
-    return compare(campaign.mean_per_user(a), campaign.mean_per_user(b), seed, resamples)
+    return compare(campaign.mean_per_user(a), campaign.mean_per_user(b), seed, resamples, metrics)
 
 
 def compare(
-    a: pd.DataFrame, b: pd.DataFrame, seed: int = 0, resamples: int = RESAMPLES
-) -> list[Verdict]:
-    """Compare the per-user values of two trials, metric by metric, for all users and by group."""
+    a: pd.DataFrame, b: pd.DataFrame, seed: int = 0, resamples: int = RESAMPLES,
+    metrics: Sequence[str] = (),
+) -> list[Verdict]:  # fmt: skip
+    """Compare the per-user values of two trials, metric by metric, for all users and by group.
+
+    Of some metrics only, where they are named: others are then not among what p is corrected for.
+    """
     if len(a) != len(b) or not a["user"].equals(b["user"]):
         raise DataError("the two trials were measured on different users; compare within one split")
     asked = questions(a, b)
+    for name in metrics:
+        if name not in {question.metric for question in asked}:
+            raise unknown("metric of both", name, {question.metric for question in asked})
+    asked = [question for question in asked if question.metric in metrics or not metrics]
     if not asked:
         raise UsageError("the two trials have no metric in common; run them with the same -k")
     differences = np.column_stack([question.a - question.b for question in asked])
@@ -164,6 +172,8 @@ def find(
     matches = exact or [row for row in rows if row.model == wanted and row.trial in best]
     if not matches:
         _refuse_stopped([row for row in candidates if wanted in (row.trial, row.text)])
+        if not rows:
+            raise DataError(f"{campaign.folder} has no finished trials on {part} to compare")
         names = {row.model for row in rows} | {row.text for row in rows}
         raise unknown(f"{part} result in {campaign.folder}", wanted, names)
     if len({row.place for row in matches}) > 1 or len({row.seed for row in matches}) < len(matches):

@@ -1,5 +1,8 @@
 """A table for a paper: booktabs, marks, and a caption that says what they mean."""
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from recbench.report.tables import Cell, View, cells
 
 ESCAPES = {
@@ -29,13 +32,31 @@ def latex(view: View) -> str:
         rf"\caption{{{escaped(caption)}}}",
         rf"\begin{{tabular}}{{{layout}}}",
         r"\toprule",
-        _line([escaped(name) for name in columns]),
+        *_heads(view, list(columns)),
         r"\midrule",
         *map(_line, rows),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
     ])  # fmt: skip
+
+
+def _heads(view: View, columns: Sequence[str]) -> list[str]:
+    """The names of the columns, below those of groups of them."""
+    if not view.groups:
+        return [_line([escaped(name) for name in columns])]
+    group_of = {name: title for title, names in view.groups for name in names}
+    above, rules, below = list[str](), list[str](), list[str]()
+    for title, run in groupby(columns, key=lambda name: group_of.get(name, "")):
+        names = list(run)
+        first, last = len(below) + 1, len(below) + len(names)
+        if title:
+            above.append(rf"\multicolumn{{{len(names)}}}{{c}}{{{escaped(title)}}}")
+            rules.append(rf"\cmidrule(lr){{{first}-{last}}}")
+        else:
+            above += [""] * len(names)
+        below += [escaped(name.removeprefix(title).strip()) for name in names]
+    return [_line(above), " ".join(rules), _line(below)]
 
 
 def escaped(words: str) -> str:

@@ -44,6 +44,8 @@ class View:
     """Columns for programs, left out of tables for people."""
     spare: Sequence[str] = ()
     """Columns left out, in this order, until a screen is wide enough."""
+    groups: Sequence[tuple[str, Sequence[str]]] = ()
+    """Columns that stand under one heading, which their names begin with."""
     part: str = ""
     mark: str = "selected"
     """What programs call being marked."""

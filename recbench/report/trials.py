@@ -63,7 +63,8 @@ def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most:
         shown = [row for row in shown if row.trial in best]
         notes.append(f"the best {most} of {len(rows)} trials; all are in metrics.csv")
     marked = [i for i, row in enumerate(shown) if row.trial in chosen]
-    title = f"Validation, {_users(shown)} users; * is best by {select}"
+    title = f"Validation, {_users(shown)}"
+    title += f"; * is best by {select}" if marked else ""
     view = View(title, _frame(shown), marked, part="validation", spare=_spare(rows))
     view.notes += notes
     return view
@@ -72,10 +73,10 @@ def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most:
 def _test_view(rows: Sequence[Row], chosen: Collection[str], *, validated: bool) -> View:
     others = sum(row.trial not in chosen for row in rows)
     how = "the trials selected on validation" if validated else "settings chosen beforehand"
-    title = f"Test, {_users(rows)} users; {how}"
+    title = f"Test, {_users(rows)}; {how}"
     if not others:
         return View(title, _frame(rows, every=True), part="test", spare=_spare(rows))
-    view = View(f"Test, {_users(rows)} users", _frame(rows, every=True), part="test")
+    view = View(f"Test, {_users(rows)}", _frame(rows, every=True), part="test")
     view.spare = _spare(rows)
     view.marked = [i for i, row in enumerate(rows) if row.trial in chosen]
     view.notes.append(
@@ -90,7 +91,9 @@ def _spare(rows: Sequence[Row]) -> list[str]:
 
 
 def _users(rows: Sequence[Row]) -> str:
-    return f"{max((row.users for row in rows), default=0):,}"
+    """How many users were ranked for, by those that were."""
+    users = [row.users for row in rows if row.status == "ok"]
+    return f"{max(users):,} users" if users else "nothing was measured"
 
 
 def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:

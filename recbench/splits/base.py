@@ -42,6 +42,11 @@ class SplitRule(Described, ABC):
     """What papers report for such splits: measured unless told otherwise; the first selects."""
 
     @property
+    def timed(self) -> bool:
+        """Whether it looks at the times of interactions, where they have some."""
+        return False
+
+    @property
     def refits(self) -> bool:
         """Whether the chosen model is fitted again on `Split.full`, validation included."""
         return False

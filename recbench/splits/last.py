@@ -32,6 +32,11 @@ class Last(SplitRule):
     refit: bool = refit()
 
     @property
+    def timed(self) -> bool:
+        """If it goes by times."""
+        return self.by == "time"
+
+    @property
     def refits(self) -> bool:
         """As the parameter says."""
         return self.refit

@@ -73,6 +73,11 @@ class Temporal(SplitRule):
         return share
 
     @property
+    def timed(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def refits(self) -> bool:
         """As the parameter says."""
         return self.refit

@@ -43,6 +43,11 @@ class UserRatio(SplitRule):
         super().__post_init__()
         check_ratios(self, self.ratio_valid, self.ratio_test)
 
+    @property
+    def timed(self) -> bool:
+        """Rows are put in order of time before they are shuffled."""
+        return True
+
     def apply(self, data: Dataset) -> Split:
         """Shuffle each user's rows and cut them: train first, then validation, then test."""
         check_data(data)

@@ -96,6 +96,8 @@ def test_a_few_lists_are_a_table(recbench, saved):
             "no column 'what'",
         ),
         (["--saved", "model", "--histories", "none.csv"], 3, "cannot be read"),
+        (["--saved", "model", "--data", "toy.csv"], 2, "--data belongs to --model"),
+        (["--saved", "model", "--user", "u"], 2, "--user belongs to --model"),
         (["--saved", "model", "--history", "1", "--names", "none.csv"], 3, "cannot be read"),
     ],
 )

@@ -310,3 +310,65 @@ def test_of_a_group_only_models_whose_scores_are_at_fault_fail(recbench, own, fo
     assert "ZeroDivisionError: no score" in log
     alone = recbench("run", *own, "--plugin", "spoilt.py", "-m", "spoilt[x=3]", "-o", "alone")
     assert alone.exit_code == 0
+
+
+def test_a_run_that_measured_nothing_is_no_success(recbench, own, folder):
+    (folder / "fragile.py").write_text(toys.FAILING)
+    result = recbench("run", *own, "--plugin", "fragile.py", "-m", "fragile[x=2]")
+    assert result.exit_code == 1
+    told = "nothing was measured on validation: 1 trial skipped, the first is fragile[x=2]: needs"
+    assert told in result.stderr
+    assert "Validation, nothing was measured" in result.stdout
+    assert "is best" not in result.stdout
+    compared = recbench("compare", "fragile", "ease")
+    assert compared.exit_code == 3
+    assert "no finished trials on test to compare" in compared.stderr
+    beside = recbench("run", *own, "--plugin", "fragile.py", "-m", "fragile[x=2]", "-m", "ease")
+    assert beside.exit_code == 0
+    tested = recbench(
+        "run", *own, "--plugin", "fragile.py", "-m", "fragile[x=2]", "--no-validate", "-o", "there"
+    )
+    assert tested.exit_code == 1
+    assert "nothing was measured on test" in tested.stderr
+    assert "Test, nothing was measured" in tested.stdout
+
+
+LOYAL = """
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from recbench.plugin import MODELS, Factors, Model, Scorer
+
+
+@MODELS.register("loyal")
+@dataclass(frozen=True)
+class Loyal(Model):
+    \"\"\"Knows its own users only.\"\"\"
+
+    {says}
+
+    def fit(self, train, ctx):
+        Path("fitted").touch()
+        users, items = train.shape
+        return Scorer(Factors(np.ones((users, 1), ctx.dtype), np.ones((items, 1), ctx.dtype)))
+"""
+
+
+def test_a_model_that_cannot_serve_a_split_is_refused_before_its_fit(recbench, own, folder):
+    (folder / "loyal.py").write_text(LOYAL.format(says="trained_users_only = True"))
+    words = ["run", *own, "--plugin", "loyal.py", "-m", "loyal"]
+    refused = recbench(*words)
+    assert refused.exit_code == 1
+    assert "of the users to rank in validation are not in train, and loyal knows" in refused.stderr
+    assert not (folder / "fitted").exists()
+    assert recbench(*words, "--split", "weak").exit_code == 0
+    assert recbench("check-plugin", "--plugin", "loyal.py", "loyal").exit_code == 0
+
+
+def test_a_model_that_does_not_say_whom_it_knows_is_told_how(recbench, folder):
+    (folder / "loyal.py").write_text(LOYAL.format(says=""))
+    result = recbench("check-plugin", "--plugin", "loyal.py", "loyal")
+    assert result.exit_code == 1
+    assert "say `trained_users_only = True` in its class" in result.stderr

@@ -45,7 +45,7 @@ def test_lists_of_a_model_measure_as_the_model(tmp_path, ending):
     values = {(row.model, row.part): dict(row.metrics) for row in rows}
     assert len(values) == 4
     for part in ("valid", "test"):
-        assert values["file", part] == pytest.approx(values["ease", part], rel=1e-12)
+        assert values["file:recs", part] == pytest.approx(values["ease", part], rel=1e-12)
 
 
 def outcome(tmp_path, frame: pd.DataFrame) -> str:
@@ -68,6 +68,41 @@ GOOD = pd.DataFrame({"user": ["u001"], "item": [3], "score": [0.5]})
 )
 def test_wrong_files_fail_in_a_sentence(tmp_path, frame, says):
     assert says in outcome(tmp_path, frame)
+
+
+def test_several_files_stand_side_by_side_under_their_labels(recbench, own, folder):
+    frame = lists_of(worker("ease[l2=5]"))
+    frame.to_csv(folder / "one.csv", index=False)
+    frame.assign(score=-frame["score"]).to_csv(folder / "two.csv", index=False)
+    files = ["-m", "file:one.csv", "-m", "file[path=two.csv,label=ease]"]
+    result = recbench("run", *own, *files, "-m", "ease[l2=5]", "-k", "ndcg@5", "-o", "out")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(folder / "out" / "metrics.csv")
+    tested = table[table["part"] == "test"].set_index("model")["ndcg@5"]
+    assert set(tested.index) == {"file:one", "file:ease", "ease"}
+    assert tested["file:one"] == pytest.approx(tested["ease"], rel=1e-6)
+    assert tested["file:ease"] < tested["ease"]
+    compared = recbench("compare", "file:ease", "ease", "-o", "out")
+    assert compared.exit_code == 0, compared.output
+    shown = recbench("show", "out")
+    assert all(name in shown.stdout for name in tested.index)
+
+
+def test_lists_for_the_test_alone_are_measured_on_the_test_alone(recbench, own, folder):
+    made = worker("ease[l2=5]")
+    tested = set(made.plan.dataset.user_ids.take(made.split.test.users).to_pylist())
+    frame = lists_of(made)
+    frame[frame["user"].isin(tested)].to_csv(folder / "recs.csv", index=False)
+    words = ["run", *own, "-m", "file:recs.csv", "-m", "ease[l2=5]", "-k", "ndcg@5", "-o", "out"]
+    for _ in range(2):  # the second time, it is all there
+        result = recbench(*words)
+        assert result.exit_code == 0, result.output
+        table = pd.read_csv(folder / "out" / "metrics.csv")
+        lines = table[table["model"] == "file:recs"].set_index("part")
+        assert lines.loc["valid", "status"] == "skipped"
+        ease = table[(table["model"] == "ease") & (table["part"] == "test")]["ndcg@5"].item()
+        assert lines.loc["test", "ndcg@5"] == pytest.approx(ease, rel=1e-6)
+    assert "file:recs" in recbench("show", "out").stdout
 
 
 def test_a_changed_file_is_another_trial(tmp_path):

@@ -94,8 +94,17 @@ def whole_floats(cells: pa.Array) -> pa.Array:
     return cells.cast(pa.float64()).cast(pa.int64())
 
 
-def dates(unit: str) -> list[Parser]:
-    """Read ISO 8601 dates without and with a time zone, as `unit`s since 1970."""
+ORDERS = {"iso": "", "day-first": "%d{0}%m{0}%Y", "month-first": "%m{0}%d{0}%Y"}
+"""How dates may be written; {0} is what stands between."""
+BETWEEN = "/.-"
+CLOCKS = ("", " %H:%M:%S", " %H:%M")
+
+
+def dates(unit: str, order: str = "iso") -> list[Parser]:
+    """Read dates as `unit`s since 1970: ISO 8601, without and with a time zone, or as written."""
+    if order != "iso":
+        patterns = [ORDERS[order].format(mark) + clock for mark in BETWEEN for clock in CLOCKS]
+        return [_date_like(pattern, unit) for pattern in patterns]
 
     def naive(cells: pa.Array) -> pa.Array:
         return cells.cast(pa.timestamp(unit)).cast(pa.int64())
@@ -104,6 +113,13 @@ def dates(unit: str) -> list[Parser]:
         return cells.cast(pa.timestamp(unit, "UTC")).cast(pa.int64())
 
     return [naive, zoned]
+
+
+def _date_like(pattern: str, unit: str) -> Parser:
+    def read(cells: pa.Array) -> pa.Array:
+        return pc.strptime(cells, format=pattern, unit=unit).cast(pa.int64())
+
+    return read
 
 
 def parsed(cells: pa.Array, parsers: Sequence[Parser], wrong: str) -> tuple[pa.Array, Parser]:

@@ -116,11 +116,12 @@ class ValueColumn:
 class TimeColumn:
     """Times: integers as they stand in the file, dates as seconds or milliseconds since 1970."""
 
-    def __init__(self, unit: str = "s") -> None:
-        self._unit = unit
+    def __init__(self, unit: str = "s", dates: str = "iso") -> None:
+        self._unit, self._dates = unit, dates
+        date = "an ISO 8601 date" if dates == "iso" else f"a {dates} date"
         self._kinds: dict[str, list[cells.Parser]] = {
             "a whole number": [cells.whole, cells.whole_floats],
-            "an ISO 8601 date": cells.dates(unit),
+            date: cells.dates(unit, dates),
         }
         self._chunks: list[pa.Array] = []
 
@@ -135,7 +136,9 @@ class TimeColumn:
 
     def _parse(self, times: pa.Array) -> pa.Array:
         parsers = [parser for kind in self._kinds.values() for parser in kind]
-        advice = "; pass time-unit=ms to keep fractions of a second" if self._unit == "s" else ""
+        fractions = "time-unit=ms to keep fractions of a second, " if self._unit == "s" else ""
+        others = "dates=day-first or dates=month-first if it is 31/12/2025 or 12/31/2025"
+        advice = f"; pass {fractions}{others}" if self._dates == "iso" else ""
         wrong = "the time '{}' is not " + " or ".join(self._kinds) + advice
         times, used = cells.parsed(times, parsers, wrong)
         self._kinds = {name: kind for name, kind in self._kinds.items() if used in kind}
@@ -149,12 +152,14 @@ class TimeColumn:
 class TableBuilder:
     """Interactions in the making."""
 
-    def __init__(self, missing: Sequence[str] = (), time_unit: str = "s") -> None:
+    def __init__(
+        self, missing: Sequence[str] = (), time_unit: str = "s", dates: str = "iso"
+    ) -> None:
         self._columns: dict[str, Any] = {
             "user": IdColumn("user", missing),
             "item": IdColumn("item", missing),
             "value": ValueColumn(),
-            "time": TimeColumn(time_unit),
+            "time": TimeColumn(time_unit, dates),
         }
         self._used: set[str] = set()
         self._parts: list[npt.NDArray[np.int8]] = []

@@ -16,7 +16,7 @@ from pyarrow import csv
 
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, Member, chosen, members
-from recbench.data.readers.cells import CellError, first_failure
+from recbench.data.readers.cells import ORDERS, CellError, first_failure
 from recbench.data.readers.columns import NO_ID, UNITS, TableBuilder
 from recbench.data.readers.header import STAND_IN, Dialect, Layout, find_layout
 from recbench.data.readers.lines import Block, ahead, blocks, end_of_lines, end_of_quoted_lines
@@ -44,13 +44,18 @@ class Delimited(Described):
 
     name: ClassVar[str] = "delimited"
 
-    delimiter: str | None = param(None, help="what stands between cells; tab for .tsv, else comma")
+    delimiter: str | None = param(
+        None, help="what stands between cells; default: tab for .tsv, else comma, or what splits "
+        "the first line where that does not",
+    )  # fmt: skip
     header: str = param("auto", choices=("auto", "yes", "no"), help="whether names come first")
     member: str | None = param(None, help="path or glob of the file in an archive")
     encoding: str = param("utf-8", help="of the text")
     quote: bool = param(True, help="cells may stand in double quotes")
     multiline: bool = param(False, help="quoted cells may hold line ends")
     time_unit: str = param("s", choices=UNITS, help="what dates become")
+    dates: str = param("iso", choices=tuple(ORDERS), help="how they are written; 31/12/2025 is "
+                       "day-first")  # fmt: skip
 
     def dialect(self, name: str) -> Dialect:
         """How to split the lines of a file of this name."""
@@ -71,7 +76,7 @@ def read(
     columns = columns_option(words)
     parts = parts_option(words, paths)
     settings = make(Delimited, words)
-    builder = TableBuilder(NO_ID, settings.time_unit)
+    builder = TableBuilder(NO_ID, settings.time_unit, settings.dates)
     for number, (path, part) in enumerate(zip(paths, parts, strict=True)):
         with closing(members(path, limits, chosen(settings.member, path, limits))) as files:
             for member in files:
@@ -113,6 +118,8 @@ class _File:
     def _open(self, first: Block) -> tuple[Layout, Block]:
         """Find out what the columns are; return that and the block without its header."""
         lines = list(islice(self._first_rows(first.text), 2))
+        if self._settings.delimiter is None:
+            self._dialect = self._dialect.suited(lines[0], self._columns)
         try:
             layout = find_layout(
                 self._member, lines, self._dialect, self._columns, self._settings.header

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyarrow import csv
@@ -47,6 +47,23 @@ class Dialect:
     def prepare(self, text: bytes) -> bytes:
         """Replace a delimiter that Arrow cannot split at."""
         return text.replace(self.delimiter.encode(), STAND_IN.encode()) if self.stands_in else text
+
+    def suited(self, line: bytes, columns: Mapping[str, str]) -> "Dialect":
+        """This one if it finds the columns asked for in the first line, else one that does.
+
+        If none does, there is a name that is not in the file: one that splits the line at all.
+        """
+        names = {column for column in columns.values() if not column.isdecimal()}
+        splits = {mark: self._cells_at(mark, line) for mark in (self.delimiter, *LIKELY)}
+        able = [mark for mark, cells in splits.items() if len(cells) >= len(NEEDED)]
+        found = [mark for mark in able if names <= set(splits[mark])]
+        return replace(self, delimiter=next(iter(found + able), self.delimiter))
+
+    def _cells_at(self, mark: str, line: bytes) -> list[str]:
+        try:
+            return replace(self, delimiter=mark).cells(line)
+        except pa.ArrowInvalid:
+            return []
 
     def cells(self, line: bytes) -> list[str]:
         """Split one line of the file; as names of columns Arrow leaves its cells as they are."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits
+from recbench.data.readers.cells import ORDERS
 from recbench.data.readers.columns import UNITS, TableBuilder
 from recbench.data.readers.options import NEEDED, columns_option
 from recbench.data.readers.records import JSON, read_records
@@ -22,6 +23,8 @@ class JsonLines(Described):
 
     member: str | None = param(None, help="path or glob of the file in an archive")
     time_unit: str = param("s", choices=UNITS, help="what dates become")
+    dates: str = param("iso", choices=tuple(ORDERS), help="how they are written; 31/12/2025 is "
+                       "day-first")  # fmt: skip
 
 
 @READERS.register("jsonl")
@@ -32,5 +35,5 @@ def read(
     words = dict(options)
     keys = {role: role for role in NEEDED} | columns_option(words)
     settings = make(JsonLines, words)
-    builder = TableBuilder(missing=("",), time_unit=settings.time_unit)
+    builder = TableBuilder(missing=("",), time_unit=settings.time_unit, dates=settings.dates)
     return read_records(paths, keys, JSON, limits, settings.member, builder)

@@ -14,6 +14,7 @@ from recbench.data.readers.delimited import read
 from recbench.errors import DataError, UsageError
 
 MINE = {"columns": {"user": "u", "item": "i"}}
+SPLIT = {**MINE, "delimiter": ","}
 
 
 @pytest.fixture
@@ -168,10 +169,10 @@ TIME = {"columns": {"user": "u", "item": "i", "time": "t"}}
         ("", MINE, r"my.csv is empty$"),
         ("\n \n", MINE, r"my.csv is empty$"),
         ("u,i\n", MINE, r"my.csv holds no interactions$"),
-        ("u;i\n1;2\n", MINE, r"my.csv has one column when split at ','; pass delimiter=';'$"),
-        ("u\ti\n1\t2\n", MINE, r"split at ','; pass delimiter='tab'$"),
-        ("1::2::3\n", {}, r"split at ','; pass delimiter='::'$"),
-        ("u i\n", MINE, r"split at ','; pass delimiter='space'$"),
+        ("u;i\n1;2\n", SPLIT, r"my.csv has one column when split at ','; pass delimiter=';'$"),
+        ("u\ti\n1\t2\n", SPLIT, r"split at ','; pass delimiter='tab'$"),
+        ("1::2::3\n", {"delimiter": ","}, r"split at ','; pass delimiter='::'$"),
+        ("u i\n", SPLIT, r"split at ','; pass delimiter='space'$"),
         ("u\n1\n", MINE, r"has one column, 'u', where user and item are needed$"),
         ("userId,itemId\n1,2\n", {"columns": {"user": "userid", "item": "itemId"}},
          r"my.csv has no column 'userid'; did you mean 'userId'\? it has userId, itemId$"),
