@@ -208,13 +208,15 @@ def _load(folder: Path) -> Recommender:
     base = reader.object(trees["base"])
     if not isinstance(base, Base):
         raise DataError(f"{folder} describes something that does not score")
-    scorer, people = Scorer(base, reader.object(trees["scale"])), None
+    scale, people = reader.object(trees["scale"]), None
+    if scale is not None and np.shape(scale) != (len(items),):
+        raise DataError(f"{folder} has a scale of shape {np.shape(scale)} for {len(items)} items")
     if trees["history"] is not None:
         ids = pq.read_table(folder / "users.parquet")["user"].combine_chunks()
         people = People(ids, reader.object(trees["history"]))
     return Recommender(
-        header["model"], scorer, items, header["dataset"], header["fingerprint"], people,
-        trees.get("trial", ""),
+        header["model"], Scorer(base, scale), items, header["dataset"], header["fingerprint"],
+        people, trees.get("trial", ""),
     )  # fmt: skip
 
 
