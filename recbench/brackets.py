@@ -14,14 +14,13 @@ def taken_apart(text: str) -> tuple[str, dict[str, str]]:
 
 def split_commas(text: str) -> list[str]:
     """What stands between commas, empty or not; brackets keep theirs."""
-    words, depth = [""], 0
-    for letter in text:
+    words, start, depth = list[str](), 0, 0
+    for place, letter in enumerate(text):
         depth += (letter == "[") - (letter == "]")
         if letter == "," and depth == 0:
-            words.append("")
-        else:
-            words[-1] += letter
-    return [word.strip() for word in words]
+            words.append(text[start:place])
+            start = place + 1
+    return [word.strip() for word in [*words, text[start:]]]
 
 
 def pair_of(text: str, kind: str) -> tuple[str, str]:

@@ -6,7 +6,10 @@ escapes is a bug of ours.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
+
+LONG_WORD = re.compile(r"\S{500,}")
 
 
 class RecbenchError(Exception):
@@ -71,6 +74,21 @@ def _meant(name: str, known: Sequence[str]) -> str | None:
     longer = [option for option in known if name in option] if len(name) >= SHORT else []
     close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return next(iter([*close, *sorted(longer, key=len)]), None)
+
+
+def printable(text: str) -> str:
+    """Words of others in a sentence: of sane length, and nothing in them speaks to the terminal."""
+    text = LONG_WORD.sub(lambda match: f"{match[0][:60]}…", text)
+    return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
+
+
+def reason_of(error: BaseException) -> str:
+    """What others raised, as one line: its kind, and what it says of itself, if it can."""
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - whatever a class of others does to make its text
+        words = ""
+    return printable(f"{type(error).__name__}: {words}")
 
 
 def counted(number: int, what: str) -> str:

@@ -38,6 +38,11 @@ def is_sealed(content: bytes) -> bool:
     return seal is not None and digest_of(content[: seal.start()]).encode() == seal[1]
 
 
+def readable(name: str) -> str:
+    """A file's name as text that can be written: its bytes need not be any."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 class atomic_path:  # noqa: N801 - used like a function
     """Give a temporary neighbour of a path to write to; rename it into place on success."""
 

@@ -17,7 +17,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from recbench.errors import RecbenchError, UsageError, unknown
+from recbench.errors import RecbenchError, UsageError, reason_of, unknown
+from recbench.files import readable
 from recbench.params import chosen, make
 
 T = TypeVar("T")
@@ -86,9 +87,9 @@ class Registry(Generic[T]):
         try:
             thing = door.load()
         except (Exception, SystemExit) as error:
-            kind = "" if isinstance(error, RecbenchError) else f"{type(error).__name__}: "
+            reason = str(error) if isinstance(error, RecbenchError) else reason_of(error)
             raise UsageError(
-                f"the {self.kind} '{name}' of {_maker(door)} cannot be imported ({kind}{error}); "
+                f"the {self.kind} '{name}' of {_maker(door)} cannot be imported ({reason}); "
                 "repair that distribution or uninstall it"
             ) from error
         if not callable(thing):
@@ -150,16 +151,18 @@ def load_plugin(path: Path) -> types.ModuleType:
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
         spec.loader.exec_module(module)
-    except UsageError:
+    except (UsageError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         del sys.modules[name]
-        raise UsageError(f"--plugin {path}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"--plugin {path}: {reason_of(error)}") from error
     return module
 
 
 def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict[str, str]]:
     """Split `name[key=value,…]` into the class called name and its settings."""
+    if readable(text) != text:
+        raise UsageError(f"'{readable(text)}' is not all text; give the file another name")
     if text.startswith(FILE):
         return registry.get("file"), {"path": text.removeprefix(FILE)}
     return chosen(text, registry)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-GROUND = ("errors", "brackets", "params", "registry", "files", "environment")
+GROUND = ("errors", "brackets", "params", "registry", "fields", "files", "environment")
 """Modules that every room may import."""
 
 ROOMS = (

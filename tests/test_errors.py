@@ -1,6 +1,8 @@
+"""Sentences: they lead on, are of sane length, and nothing in them speaks to the terminal."""
+
 import pytest
 
-from recbench.errors import ELSEWHERE, unknown
+from recbench.errors import ELSEWHERE, printable, reason_of, unknown
 from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 
 KINDS = {"model": MODELS, "metric": METRICS, "split": SPLITS, "loss": LOSSES}
@@ -47,3 +49,21 @@ def test_names_from_elsewhere_lead_to_names_that_exist():
     known = {name for registry in KINDS.values() for name in registry.names()}
     assert set(ELSEWHERE.values()) <= known
     assert not set(ELSEWHERE) & known
+
+
+def test_what_others_say_is_made_printable():
+    assert printable("a\x1b[31mb\tc\nd\x00\x7f ä") == "a?[31mb\tc\nd?? ä"
+
+
+def test_words_without_end_are_cut():
+    assert printable(f"it is {'a' * 5000} no") == f"it is {'a' * 60}… no"
+    path = "/".join(["folder"] * 60)
+    assert printable(path) == path
+
+
+def test_an_error_without_a_text_still_has_a_kind():
+    class Odd(Exception):
+        __str__ = None
+
+    assert reason_of(Odd("x")) == "Odd: "
+    assert reason_of(ValueError("x\x1b")) == "ValueError: x?"

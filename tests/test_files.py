@@ -1,9 +1,10 @@
+import os
 import subprocess
 import sys
 
 import pytest
 
-from recbench.files import atomic_path, clear_leftovers
+from recbench.files import atomic_path, clear_leftovers, readable
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
@@ -43,3 +44,8 @@ def test_what_the_dead_left_is_removed_and_what_the_living_write_is_not(tmp_path
         mine.write_text("still at it")
         clear_leftovers(tmp_path)
         assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_a_name_that_is_no_text_can_be_read():
+    assert readable("toy-ä.csv") == "toy-ä.csv"
+    assert readable(os.fsdecode(b"toy-\xff.csv")) == r"toy-\xff.csv"

@@ -107,3 +107,18 @@ ROW = Row(
 def trial(number: int, value: float, **changes: object) -> Row:
     text = f"ease[l2={number}]"
     return replace(ROW, trial=f"t{number}", text=text, metrics={"ndcg@20": value}, **changes)
+
+
+RUN = {
+    "id": "a", "status": "finished", "command": ["recbench"], "written": "2026-01-01",
+    "select": "ndcg@20", "metrics": ["ndcg@20"], "split": "strong", "peak_memory_bytes": 1,
+    "dataset": {
+        "name": "toy", "fingerprint": "f", "users": 3, "items": 2, "interactions": 4,
+        "provenance": {},
+    },
+    "environment": {
+        "recbench": "0", "commit": None, "dirty": None, "cpu": "", "cores": 1, "memory_bytes": 1,
+        "platform": "", "blas": [], "packages": {},
+    },
+}  # fmt: skip
+"""What a manifest says of a run, as far as it is read."""

@@ -29,22 +29,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from recbench.campaign.row import SCHEMA, SEALED, Row, furthest
-from recbench.campaign.table import table
+from recbench.campaign import manifest as manifests
+from recbench.campaign.manifest import MANIFEST, Manifest, is_as_written, refuse_newer
+from recbench.campaign.row import Row, furthest
+from recbench.campaign.table import csv_text, table
 from recbench.errors import DataError
+from recbench.fields import Misfit, checked, parsed
 from recbench.files import (
     DIGEST,
     atomic_path,
     clear_leftovers,
     digest_of,
     digest_of_file,
-    is_sealed,
     sealed,
 )
 
 LOG = "trials.jsonl"
 TABLE = "metrics.csv"
-MANIFEST = "manifest.json"
 
 
 def now() -> str:
@@ -155,11 +156,10 @@ class Campaign:
             manifest = self.manifest()
         except DataError as error:
             return [str(error)]
-        sentences = [str(doubt) for doubt in manifest.get("doubts", [])]
-        digests = manifest.get("tables")
+        sentences, digests = [*manifest.get("doubts", [])], manifest.get("tables", [])
         with contextlib.suppress(OSError):
             content = (self.folder / TABLE).read_bytes()
-            if isinstance(digests, list) and digests and digest_of(content) not in digests:
+            if digests and digest_of(content) not in digests:
                 sentences.append(
                     f"{self.folder / TABLE} is not as it was written; the next run makes it anew "
                     "from the log"
@@ -168,28 +168,14 @@ class Campaign:
 
     def _parse(self, line: bytes) -> Row | None:
         try:
-            fields = json.loads(line)
-        except ValueError:
+            fields = parsed(line)
+            refuse_newer(fields, self.log)
+            if not is_as_written(fields, line):
+                return None
+            fields.pop(DIGEST, None)
+            return checked(Row, fields)
+        except Misfit:
             return None
-        if not isinstance(fields, dict):
-            return None
-        self._refuse_newer(fields, LOG)
-        if not _is_as_written(fields, line):
-            return None
-        fields.pop(DIGEST, None)
-        try:
-            return Row(**fields)
-        except TypeError:
-            return None
-
-    def _refuse_newer(self, fields: Mapping[str, Any], name: str) -> None:
-        """Never guess what a later version meant."""
-        schema = fields.get("schema", 0)
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise DataError(
-                f"{self.folder / name} was written by a newer recbench (schema {schema}, this one "
-                f"reads {SCHEMA}); upgrade recbench to read it"
-            )
 
     def record(
         self, row: Row, per_user: pa.Table | None = None, others: Sequence[Path] = ()
@@ -199,8 +185,9 @@ class Campaign:
             written = list(others)
             if per_user is not None:
                 written.append(self.per_user_path(row))
-                with atomic_path(written[-1]) as temporary:
-                    pq.write_table(per_user, temporary, compression="zstd")
+                # An open file: Arrow takes no names that are not UTF-8.
+                with atomic_path(written[-1]) as temporary, temporary.open("wb") as file:
+                    pq.write_table(per_user, file, compression="zstd")
             row = replace(row, files={self._name(path): digest_of_file(path) for path in written})
             with self.lock(), self.log.open("rb+") as log:
                 if log.seek(0, os.SEEK_END):
@@ -291,61 +278,35 @@ class Campaign:
     def add_run(self, run: Mapping[str, Any]) -> None:
         """Describe one invocation in the manifest, replacing what it said of itself before."""
         with self._writing(), self.lock():
-            manifest = self.manifest()
-            runs = [other for other in manifest["runs"] if other["id"] != run["id"]]
-            self._write_manifest(manifest | {"runs": [*runs, run]})
+            before = self.manifest()
+            runs = [other for other in before["runs"] if other["id"] != run["id"]]
+            manifests.write(self.folder, {**before, "runs": [*runs, run]})
 
-    def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest, sealed; to be called under the lock."""
-        text = json.dumps({**manifest, "schema": SCHEMA}, indent=1)
-        with atomic_path(self.folder / MANIFEST) as temporary:
-            temporary.write_text(sealed(text) + "\n", encoding="utf-8")
-
-    def manifest(self) -> dict[str, Any]:
-        """The manifest, empty if there is none yet."""
-        path = self.folder / MANIFEST
-        if not path.exists():
-            return {"schema": SCHEMA, "runs": []}
-        try:
-            content = path.read_bytes()
-            manifest: dict[str, Any] = json.loads(content)
-            self._refuse_newer(manifest, path.name)
-            manifest["runs"] = list(manifest["runs"])
-            if not _is_as_written(manifest, content):
-                # Kept when it is written again: what was changed stays in it.
-                doubt = f"{path} was changed or damaged since it was written"
-                manifest["doubts"] = list(dict.fromkeys([*manifest.get("doubts", []), doubt]))
-            manifest.pop(DIGEST, None)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DataError(f"{path} is damaged ({error}); move it away to go on") from error
-        return manifest
+    def manifest(self) -> Manifest:
+        """What is known of every run; empty if there was none yet."""
+        return manifests.read(self.folder)
 
     def select(self, dataset: str | None = None) -> str:
         """The metric that the last run selected by; without a manifest, any that was measured."""
         runs = [r for r in self.manifest()["runs"] if dataset in (None, r["dataset"]["name"])]
         if runs:
-            return str(runs[-1]["select"])
+            return runs[-1]["select"]
         return next((name for row in self.rows().values() for name in row.metrics), "")
 
     def write_table(self, select: str) -> None:
         """Write metrics.csv anew from the log."""
         metrics = self.folder / TABLE
         with self._writing(), self.lock():
-            text = table(self.rows().values(), select).to_csv(index=False)
+            text = csv_text(table(self.rows().values(), select))
             if (self.folder / MANIFEST).exists():
                 # The one before, too: a kill may leave that in place.
-                manifest = self.manifest()
-                digests = [*manifest.get("tables", []), digest_of(text.encode())]
-                self._write_manifest(manifest | {"tables": list(dict.fromkeys(digests))[-2:]})
+                before = self.manifest()
+                digests = [*before.get("tables", []), digest_of(text.encode())]
+                manifests.write(
+                    self.folder, {**before, "tables": list(dict.fromkeys(digests))[-2:]}
+                )
             with atomic_path(metrics) as temporary:
                 temporary.write_bytes(text.encode())
-
-
-def _is_as_written(fields: Mapping[str, Any], content: bytes) -> bool:
-    """Whether a line or a manifest has its seal; those of versions before have none."""
-    schema = fields.get("schema", 0)
-    old = isinstance(schema, int) and schema < SEALED and DIGEST not in fields
-    return old or is_sealed(content)
 
 
 def default_folder(dataset: str, split: str) -> Path:

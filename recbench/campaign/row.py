@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from recbench.params import Value
 from recbench.registry import METRICS
 
 SCHEMA = 4
@@ -30,7 +30,7 @@ class Row:
     fingerprint: str
     split: str
     model: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, Value]
     text: str
     seed: int
     dtype: str
@@ -39,7 +39,7 @@ class Row:
     """'ok', 'failed' or 'skipped'."""
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    facts: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, bool | int | float] = field(default_factory=dict)
     """What the fit found out, such as the rank that a penalty left."""
     users: int = 0
     rounds: int = 0

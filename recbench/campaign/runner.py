@@ -34,6 +34,7 @@ from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.environment import describe, peak_memory
 from recbench.errors import DataError, counted
+from recbench.files import readable
 from recbench.models.checkpoint import Checkpoint
 
 POLL_SECONDS = 0.5
@@ -351,7 +352,7 @@ class Runner:
         """Bring what the manifest says of this run up to date."""
         data, plan = self.plan.dataset, self.plan
         self.campaign.add_run({
-            "id": self.id, "status": status, "command": list(self.command),
+            "id": self.id, "status": status, "command": [readable(word) for word in self.command],
             "started": self.started, "written": now(), "trials": self.total,
             "search": dict(self.source.about),
             "metrics": [metric.text for metric in plan.metrics], "select": plan.select,

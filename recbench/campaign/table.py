@@ -8,6 +8,9 @@ import pandas as pd
 from recbench.campaign.row import STOPPED, Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.selection import selected
 
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""How cells begin that spreadsheets compute."""
+
 
 def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
     """One line per trial and part, in an order that does not depend on when they were run."""
@@ -37,6 +40,17 @@ def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
         line |= {"users": row.users, "status": row.status, "reason": row.reason, "trial": row.trial}
         lines.append(line)
     return frame_of(lines, [*facts.values(), *([STOPPED] if stopped else [])])
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """A table as csv: what a spreadsheet would take for a formula is marked as the text it is."""
+    words = frame.select_dtypes(include=["object", "string"])
+    marked = words.map(lambda cell: f"'{cell}" if _is_formula(cell) else cell)
+    return str(frame.assign(**{str(name): marked[name] for name in marked}).to_csv(index=False))
+
+
+def _is_formula(cell: object) -> bool:
+    return isinstance(cell, str) and cell.startswith(FORMULAS)
 
 
 def frame_of(lines: Sequence[Mapping[str, Any]], facts: Iterable[str]) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
 from recbench.environment import recent_peak, restart_peak
-from recbench.errors import DataError, RecbenchError, Refused, UsageError
+from recbench.errors import DataError, RecbenchError, Refused, UsageError, printable, reason_of
 from recbench.evaluate.evaluate import PerUser, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
@@ -214,6 +214,7 @@ class Worker:
                 continue
             try:
                 facts = fit.plain_facts()
+                fit = replace(fit, trace=fit.plain_trace() if self.trace else ())
             except RecbenchError as error:
                 yield trial, error
                 continue
@@ -357,10 +358,10 @@ class _Judge:
 def _verdict(error: BaseException) -> tuple[str, str]:
     """The status and the reason of a trial that raised."""
     if isinstance(error, Refused):
-        return "skipped", str(error)
+        return "skipped", printable(str(error))
     if isinstance(error, RecbenchError):
-        return "failed", str(error)
-    return "failed", f"{type(error).__name__}: {error}"
+        return "failed", printable(str(error))
+    return "failed", reason_of(error)
 
 
 @contextmanager

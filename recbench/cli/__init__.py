@@ -5,12 +5,16 @@ Nothing but click is imported here, and a command's module only when that comman
 """
 
 import importlib
+import io
+import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 import click
 
 from recbench import __version__
-from recbench.errors import RecbenchError, UsageError
+from recbench.errors import DataError, RecbenchError, UsageError, printable, reason_of
 
 COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
@@ -57,7 +61,7 @@ class Sentence(click.ClickException):
     """One of our errors as click shows it: a line on standard error and an exit code."""
 
     def __init__(self, error: RecbenchError) -> None:
-        super().__init__(str(error))
+        super().__init__(printable(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for the class
 
 
@@ -94,22 +98,81 @@ class Commands(click.Group):
             _refuse_twice(ctx, command, rest)
         return name, command, rest
 
+    def main(self, *args: Any, **named: Any) -> Any:
+        """Run a command line, whatever the streams are, and whatever the system refuses."""
+        settle_streams()
+        try:
+            try:
+                return super().main(*args, **named)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError:  # whoever was reading has left: nobody is there to be told
+            forget_output()
+            sys.exit(1)
+        except OSError as error:
+            if named.get("standalone_mode", True) and "--debug" not in sys.argv:
+                forget_output()
+                reason = error.strerror or str(error)
+                where = f" ({error.filename})" if error.filename else ""
+                Sentence(DataError(f"the system refused to go on: {reason}{where}")).show()
+                sys.exit(DataError.exit_code)
+            raise
+
     def invoke(self, ctx: click.Context) -> object:
-        """Run; a RecbenchError is a sentence and an exit code, Ctrl-C is 130."""
+        """Run; what is known to go wrong is a sentence and an exit code, Ctrl-C is 130."""
         try:
             return super().invoke(ctx)
-        except RecbenchError as error:
-            if ctx.params.get("debug"):
-                raise
-            raise Sentence(error) from error
-        except SystemExit as end:  # no code of ours ends the program: a plugin's does
-            sentence = (
-                f"a plugin, or what it imports, ended the program (sys.exit({end.code!r:.60}))"
-            )
-            raise Sentence(RecbenchError(sentence)) from end
         except KeyboardInterrupt:
             click.echo("\ninterrupted", err=True)
             sys.exit(130)
+        except BaseException as error:
+            known = known_error(error)
+            if known is None or ctx.params.get("debug"):
+                raise
+            raise Sentence(known) from error
+
+
+def known_error(error: BaseException) -> RecbenchError | None:
+    """What an error means, if it is not a bug of ours or one that click knows."""
+    if isinstance(error, RecbenchError):
+        return error
+    if isinstance(error.__context__, BrokenPipeError):  # rich ends the program then
+        return None
+    if isinstance(error, SystemExit):  # no code of ours ends the program
+        end = f"ended the program (sys.exit({error.code!r:.60}))"
+        return RecbenchError(f"a plugin, or what it imports, {end}")
+    if isinstance(error, MemoryError):  # Arrow's, too
+        return RecbenchError(f"there is not enough memory ({error})")
+    if isinstance(error, ImportError):  # that one, again, or an installation that is not whole
+        return RecbenchError(f"a library cannot be loaded ({error})")
+    if isinstance(error, UnicodeEncodeError):
+        name = error.object.encode("utf-8", "backslashreplace").decode()
+        return UsageError(f"'{name}' is not UTF-8; give it another name")
+    if isinstance(error, Exception):
+        return None
+    return RecbenchError(f"a plugin, or what it imports, raised {reason_of(error)}")
+
+
+def settle_streams() -> None:
+    """Have somewhere to write to, and characters that can be written there.
+
+    A file that is opened while standard output is closed would take its number.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def forget_output() -> None:
+    """Send what is left to be written nowhere, or it would be tried once more at the end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse_twice(ctx: click.Context, command: click.Command, args: list[str]) -> None:

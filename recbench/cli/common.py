@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from recbench.brackets import split_commas
-from recbench.errors import UsageError
+from recbench.errors import UsageError, printable
 
 PATH = click.Path(path_type=Path)
 
@@ -82,9 +82,14 @@ plugin_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+def writes_unicode() -> bool:
+    """Whether standard output has every character; JSON has a way to write the others."""
+    return str(getattr(sys.stdout, "encoding", "utf-8")).lower().startswith("utf")
+
+
 def print_json(value: object) -> None:
     """Print a value for another program."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    click.echo(json.dumps(value, indent=1, ensure_ascii=not writes_unicode()))
 
 
 def console(stderr: bool = False) -> Any:
@@ -94,13 +99,14 @@ def console(stderr: bool = False) -> Any:
     """
     from rich.console import Console
 
-    plain = not (sys.stderr if stderr else sys.stdout).isatty() and "COLUMNS" not in os.environ
+    stream = sys.stderr if stderr else sys.stdout
+    plain = not (stream and stream.isatty()) and "COLUMNS" not in os.environ
     return Console(stderr=stderr, highlight=False, soft_wrap=False, width=160 if plain else None)
 
 
 def say(text: str) -> None:
     """Tell the person at the terminal something that is not a result."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
 
 
 LINES_APART = 10.0
@@ -120,7 +126,11 @@ class Bars:
     """
 
     def __init__(self, enabled: bool = True, *, verbose: bool = False, **look: Any) -> None:
-        self.enabled, self.verbose, self.drawn = enabled, verbose, sys.stderr.isatty()
+        self.enabled, self.verbose, self.drawn = (
+            enabled,
+            verbose,
+            bool(sys.stderr and sys.stderr.isatty()),
+        )
         self._begun = self._told = time.monotonic()
         self.look = {"leave": False, "dynamic_ncols": True, **look}
         self._bars: dict[str, Any] = {}

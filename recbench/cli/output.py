@@ -1,5 +1,6 @@
 """How tables reach standard output, in the format that is asked for."""
 
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recbench.cli.common import console
+from recbench.cli.common import console, writes_unicode
 
 if TYPE_CHECKING:
     from recbench.report.tables import View
@@ -34,4 +35,7 @@ def show_views(views: "Sequence[View]", kind: str) -> None:
     else:
         if kind == "latex":
             click.echo(f"% {shlex.join(['recbench', *sys.argv[1:]])}")
-        click.echo(text(views, kind))
+        printed = text(views, kind)
+        if kind == "json" and not writes_unicode():
+            printed = json.dumps(json.loads(printed), indent=1)
+        click.echo(printed)

@@ -61,7 +61,7 @@ def _typed(option: click.Option, value: Any, path: Path) -> Any:
         return [_plain(item) for item in value] if option.multiple else _plain(value)
     if isinstance(value, Mapping):
         raise UsageError(f"-c {path}: '{option.opts[-1].lstrip('-')}' takes one value")
-    if option.is_flag:
+    if option.is_flag and isinstance(value, bool):
         return value
     return [_plain(value)] if option.multiple else _plain(value)
 

@@ -11,24 +11,21 @@ anchors and are no datasets.
 import hashlib
 import json
 import re
-import types
-import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 import recbench
 from recbench.data.plain_yaml import compose, construct
 from recbench.data.readers.archive import LIMITS, Limits
+from recbench.data.recipe import Filter, Recipe
 from recbench.errors import UsageError, unknown
+from recbench.fields import Misfit, build, checked
 from recbench.registry import READERS
-
-if TYPE_CHECKING:
-    from recbench.data.recipe import Recipe
 
 EMBEDDED = "embedded"
 """In place of a reader: the dataset is in the package, prepared."""
@@ -40,8 +37,6 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 FILE_NAME = re.compile(r"\w[\w .()+-]*")
 DIGEST_LENGTHS = {"sha256": 64, "md5": 32, "git_blob": 40}
 """The digests a file can be pinned by, strongest first, and their hexadecimal digits."""
-
-FILTER_KEYS = ("users", "items", "mode", "order")
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,7 @@ class Entry:
     positive: tuple[str, float] | None = field(default=None, metadata={"parse": _positive})
     """Which values count as interactions, such as '>= 4'; all of them when absent."""
     dedup: bool = True
-    filters: tuple[Mapping[str, int | str], ...] = field(default=(), hash=False)
+    filters: tuple[Filter, ...] = ()
     """Minimal counts, in order: users, items, mode (fixpoint, pass), order (items-first, ...)."""
     split: str = "strong"
     """The split of the tables that use this dataset, as typed after --split."""
@@ -170,10 +165,6 @@ class Entry:
             names = {file.name for file in layout}
             if len(names) < len(layout) or any(f"{name}.json" in names for name in names):
                 raise UsageError("two files have the same name, or that of another's record")
-        for rule in self.filters:
-            for key in rule:
-                if key not in FILTER_KEYS:
-                    raise unknown("key of a filter", key, FILTER_KEYS)
         for file in self.files:
             if not (file.urls or file.path or self.terms.accept):
                 raise UsageError(f"{file.name} has neither urls nor a path")
@@ -208,27 +199,24 @@ class Entry:
         return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:12]
 
     @cached_property
-    def recipe(self) -> "Recipe":
+    def recipe(self) -> Recipe:
         """How rows become interactions."""
-        from recbench.data.recipe import Filter, Recipe  # numpy and Arrow: too slow for a listing
-
-        filters = tuple(Filter(**typing.cast("dict[str, Any]", dict(f))) for f in self.filters)
-        return Recipe(positive=self.positive, dedup=self.dedup, filters=filters)
+        return Recipe(positive=self.positive, dedup=self.dedup, filters=self.filters)
 
 
 class Joined(Mapping[str, Entry]):
     """Entries, and over them those of a user's catalogue, each of which is read when asked for."""
 
     def __init__(self, entries: Mapping[str, Entry], path: Path) -> None:
-        self._entries, self._spot = entries, _Spot(path, path.parent)
-        self._own, self._read = _document(self._spot), dict[str, Entry]()
+        self._entries, self._path = entries, path
+        self._own, self._read = _document(path), dict[str, Entry]()
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._own:
             return self._entries[name]
         if name not in self._read:
-            entry: Entry = _build(Entry, self._own[name], self._spot.at(name), name=name)
-            _check_names(entry, self._spot.at(name))
+            entry = _entry(name, self._own[name], self._path, self._path.parent)
+            _check_names(entry, self._path)
             self._read[name] = entry
         return self._read[name]
 
@@ -259,132 +247,73 @@ def load_catalog(extra: Path | None = OWN) -> Mapping[str, Entry]:
 
 def read_catalog(path: Path, folder: Path) -> dict[str, Entry]:
     """Read one catalogue; relative paths in it start from `folder`."""
-    spot = _Spot(path, folder)
-    return {
-        name: _build(Entry, value, spot.at(name), name=name)
-        for name, value in _document(spot).items()
-    }
+    return {name: _entry(name, given, path, folder) for name, given in _document(path).items()}
 
 
-def _document(spot: "_Spot") -> dict[str, Any]:
+def _document(path: Path) -> dict[str, Any]:
     """What a file says of each dataset, not yet looked at."""
-    path = spot.file
     try:
         node = compose(path)
         if node is None:
             return {}
-        _refuse_duplicates(node, spot)
-        document = construct(node)
+        _refuse_duplicates(node)
+        given = checked(dict[str, Any], construct(node))
+    except Misfit as error:
+        raise UsageError(f"{path}: {error}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not YAML that may be read here: {error}") from error
-    given = _convert(Mapping[str, Any], document, spot)
     return {name: value for name, value in given.items() if not name.startswith("_")}
 
 
-def _check_names(entry: Entry, spot: "_Spot") -> None:
+def _entry(name: str, given: object, path: Path, folder: Path) -> Entry:
+    """What a catalogue says of one dataset."""
+    try:
+        entry = build(Entry, given, name=name)
+    except Misfit as error:
+        raise UsageError(f"{path}: {error.inside(name)}") from None
+    if not any(file.path for layout in entry.layouts for file in layout):
+        return entry
+    files, *others = (tuple(_placed(file, folder) for file in layout) for layout in entry.layouts)
+    return replace(entry, files=files, other_layouts=tuple(others))
+
+
+def _placed(file: RemoteFile, folder: Path) -> RemoteFile:
+    return replace(file, path=folder / file.path) if file.path else file
+
+
+def _check_names(entry: Entry, path: Path) -> None:
     """Look up what a user's entry names; the tests do so for the entries of recbench."""
     if entry.reader != EMBEDDED and entry.reader not in READERS.names():
-        raise spot.at("reader").error(unknown("reader", entry.reader, READERS.names()))
+        error = unknown("reader", entry.reader, READERS.names())
+        raise UsageError(f"{path}: {entry.name}.reader: {error}")
     try:
         entry.recipe  # noqa: B018 - building it checks it
     except UsageError as error:
-        raise spot.error(error) from None
+        raise UsageError(f"{path}: {entry.name}: {error}") from None
 
 
-@dataclass(frozen=True)
-class _Spot:
-    """A place in a catalogue, for errors to name."""
-
-    file: Path
-    folder: Path
-    trail: str = ""
-
-    def at(self, key: str | int) -> "_Spot":
-        if isinstance(key, int):
-            return _Spot(self.file, self.folder, f"{self.trail}[{key}]")
-        return _Spot(self.file, self.folder, f"{self.trail}.{key}" if self.trail else str(key))
-
-    def error(self, text: object) -> UsageError:
-        return UsageError(f"{self.file}: {self.trail or 'top level'}: {text}")
-
-
-def _refuse_duplicates(node: yaml.Node, spot: _Spot) -> None:
+def _refuse_duplicates(node: yaml.Node) -> None:
     """Refuse a key given twice: YAML would silently drop the first."""
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _refuse_duplicates(item, spot.at(index))
+            _refuse_duplicates_in(item, index)
     if not isinstance(node, yaml.MappingNode):
         return
     seen: set[object] = set()
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise spot.error(f"a key on line {key.start_mark.line + 1} is not a word")
-        here = spot.at(str(key.value))
-        if key.value in seen and key.value != "<<":
-            raise here.error(f"given a second time on line {key.start_mark.line + 1}")
-        seen.add(key.value)
-        _refuse_duplicates(value, here)
+            raise Misfit(f"a key on line {key.start_mark.line + 1} is not a word")
+        here = str(key.value)
+        if here in seen and here != "<<":
+            raise Misfit(f"given a second time on line {key.start_mark.line + 1}", here)
+        seen.add(here)
+        _refuse_duplicates_in(value, here)
 
 
-WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-
-
-def _convert(hint: Any, given: Any, spot: _Spot) -> Any:
-    """Check a YAML value against a type hint and turn it into that type."""
-    origin, arms = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return given
-    if is_dataclass(hint):
-        return _build(typing.cast("type", hint), given, spot)
-    if hint is Path:
-        return spot.folder / _convert(str, given, spot)
-    if origin is tuple:
-        if not isinstance(given, list):
-            raise spot.error("must be a list")
-        return tuple(_convert(arms[0], item, spot.at(index)) for index, item in enumerate(given))
-    if origin is Mapping:
-        if not isinstance(given, dict):
-            raise spot.error("must be a mapping of keys to values")
-        return {_convert(str, k, spot): _convert(arms[1], v, spot.at(k)) for k, v in given.items()}
-    allowed = [arm for arm in arms if arm is not types.NoneType] if arms else [hint]
-    if len(allowed) == 1 and allowed[0] not in WORDS:
-        return _convert(allowed[0], given, spot)
-    if type(given) in allowed:
-        return given
-    if float in allowed and type(given) is int:
-        return float(given)
-    raise spot.error(f"must be {' or '.join(WORDS[arm] for arm in allowed)}, not {given!r}")
-
-
-def _build(cls: type, given: Any, spot: _Spot, **known: Any) -> Any:
-    """Make a dataclass from a mapping whose keys are its fields."""
-    if not isinstance(given, dict):
-        raise spot.error("must be a mapping of keys to values")
-    hints = typing.get_type_hints(cls)
-    accepted = {spec.name: spec for spec in fields(cls) if spec.name not in known}
-    for key in given:
-        if key not in accepted:
-            raise spot.error(unknown("key", str(key), accepted))
-    for name, spec in accepted.items():
-        required = spec.default is MISSING and spec.default_factory is MISSING
-        if required and name not in given:
-            raise spot.error(f"'{name}' is missing")
-    values = {
-        key: _value(accepted[key], hints[key], item, spot.at(key)) for key, item in given.items()
-    }
+def _refuse_duplicates_in(node: yaml.Node, key: str | int) -> None:
     try:
-        return cls(**known, **values)
-    except UsageError as error:
-        raise spot.error(error) from None
-
-
-def _value(spec: Field[Any], hint: Any, given: Any, spot: _Spot) -> Any:
-    """Read the value of one field."""
-    if "parse" not in spec.metadata:
-        return _convert(hint, given, spot)
-    try:
-        return spec.metadata["parse"](given)
-    except UsageError as error:
-        raise spot.error(error) from None
+        _refuse_duplicates(node)
+    except Misfit as error:
+        raise error.inside(key) from None

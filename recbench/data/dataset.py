@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,24 @@ from scipy import sparse
 from recbench.data import parquet
 from recbench.data.interactions import PARTS
 from recbench.errors import DataError
-from recbench.files import atomic_path
+from recbench.fields import Misfit, checked, parsed
+from recbench.files import atomic_path, clear_leftovers
 from recbench.linalg.types import Flags, Indices, Integers
 
 FORMAT = 1
 """Version of the Parquet layout; a reader refuses files of a newer one."""
+
+
+class Header(TypedDict):
+    """What a prepared file says of itself."""
+
+    format: int
+    name: str
+    rows: int
+    users: int
+    items: int
+    fingerprint: str
+    provenance: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +132,7 @@ class Dataset:
         shorter columns are filled up with nulls, which take no space.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(path.parent)
         columns = {
             name: values if isinstance(values, pa.Array) else pa.array(values)
             for name, values in self._columns()
@@ -148,7 +162,13 @@ class Dataset:
             raise DataError(f"{path} does not exist")
         parquet.check_seal(path)
         file = pq.ParquetFile(path)
-        header = json.loads(file.metadata.metadata[b"recbench"])
+        try:
+            header = checked(Header, parsed(file.metadata.metadata[b"recbench"]))
+        except (KeyError, Misfit) as error:
+            raise DataError(
+                f"{path} is not a dataset of recbench's ({error}); "
+                "move it away and it will be prepared again"
+            ) from error
         if header["format"] > FORMAT:
             raise DataError(f"{path} was written by a newer recbench; upgrade to read it")
         names = set(file.schema_arrow.names)

@@ -16,7 +16,7 @@ from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Recipe
 from recbench.errors import DataError, UsageError, unknown
-from recbench.files import home_folder
+from recbench.files import home_folder, readable
 from recbench.registry import READERS
 
 SYNTHETIC = "synthetic"
@@ -170,7 +170,14 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
         },
     )
     dataset = check_counts(entry, dataset, access)
-    dataset.save(prepared_path(entry, access.home))
+    path = prepared_path(entry, access.home)
+    try:
+        dataset.save(path)
+    except OSError as error:
+        raise DataError(
+            f"{entry.name} is prepared, but cannot be kept at {path} ({error.strerror or error}); "
+            "make room, or point RECBENCH_HOME to another disk"
+        ) from error
     return dataset
 
 
@@ -286,7 +293,8 @@ def open_file(own: OwnFile) -> Dataset:
     positive = None if own.minimum is None else (">=", own.minimum)
     filters = (Filter(users=own.core, items=own.core),) if own.core else ()
     recipe = Recipe(positive=positive, filters=filters)
-    return prepare(interactions, recipe, own.path.stem, {"file": own.path.name, "columns": columns})
+    name, stem = readable(own.path.name), readable(own.path.stem)
+    return prepare(interactions, recipe, stem, {"file": name, "columns": columns})
 
 
 Source = str | Path | OwnFile | Dataset

@@ -5,17 +5,21 @@ over, ten times over. So the events of a file are looked at, one after the other
 made of it.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 from yaml.constructor import SafeConstructor
 
+from recbench.fields import Misfit, writable
+
 MAX_BYTES = 1 << 22
 MAX_DEPTH = 40
 MAX_NODES = 100_000
 """Values in all, those that an alias repeats included; recbench's own catalogue has 3,000."""
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -37,7 +41,9 @@ def compose(path: Path) -> yaml.Node | None:
 def construct(node: yaml.Node) -> Any:
     """Plain values: words, numbers, dates, lists and mappings."""
     try:
-        return SafeConstructor().construct_document(node)
+        return writable(SafeConstructor().construct_document(node))
+    except Misfit as error:
+        raise TooMuch(str(error)) from error
     except (ValueError, OverflowError) as error:  # a date or a number that there is not
         raise TooMuch(f"it has a value that is none: {str(error)[:80]}") from error
 
@@ -55,6 +61,8 @@ def check(content: bytes) -> None:
                 raise TooMuch(f"'{anchor}' is said to be inside itself")
             nodes += sizes.get(anchor or "", 1)
         elif isinstance(event, yaml.ScalarEvent):
+            if CONTROL.search(event.value):
+                raise TooMuch("it has characters that speak to a terminal")
             nodes += 1
             sizes |= {anchor: 1} if anchor else {}
         elif isinstance(event, yaml.CollectionStartEvent):

@@ -14,6 +14,7 @@ import numpy as np
 
 from recbench.errors import RecbenchError, UsageError
 from recbench.evaluate.ranking import Ranking
+from recbench.linalg.topk import real
 from recbench.linalg.types import Counts, Flags, Indices, Vector
 from recbench.registry import METRICS
 
@@ -48,7 +49,8 @@ class MetricSpec:
 
     def __call__(self, ranking: Ranking) -> Vector:
         """Compute one finite number per user, or a single one (0-d) for everybody."""
-        values = np.asarray(self.function(ranking, self.k), dtype=np.float64)
+        given = real(self.function(ranking, self.k), f"values of metric {self.name!r}")
+        values = np.asarray(given, dtype=np.float64)
         if values.shape not in ((), (len(ranking),)):
             raise RecbenchError(
                 f"metric '{self.name}' gave shape {values.shape} for {len(ranking)} users; "

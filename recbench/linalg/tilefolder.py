@@ -17,11 +17,12 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, TypedDict
 
 import numpy as np
 
 from recbench.errors import RecbenchError
+from recbench.fields import Misfit, checked, parsed
 from recbench.files import DIGEST, is_sealed, sealed
 from recbench.linalg.types import Matrix
 
@@ -33,6 +34,15 @@ SEALED = 2
 TRAILER = b"recbench crc32 %08x"
 """Behind the numbers of a tile. Sums of 32 bits find any few bits that turned, and cost little."""
 TILE = re.compile(r"tile-(\d+)-(\d+)\.(\d+)\.npy")
+
+
+class Header(TypedDict):
+    """What every header says; callers add what identifies the matrix."""
+
+    format: int
+    n: int
+    side: int
+    dtype: Literal["float32", "float64"]
 
 
 class TilesError(RecbenchError):
@@ -133,6 +143,15 @@ class TileFolder:
             steps[i, j] = max(step, steps.get((i, j), 0))
         return steps
 
+    def refuse_others_than(self, n: int, side: int) -> None:
+        """Count the tiles before anything is made that is as large as the header says."""
+        if min(n, side) < 1:
+            raise self.damaged(f"{HEADER}: {n} rows in tiles of {side} rows")
+        count = -(-n // side)
+        belong, there = count * (count + 1) // 2, len(self.steps())
+        if there != belong:
+            raise self.damaged(f"{there:,} tiles where {belong:,} belong")
+
     def tidy(self) -> None:
         """Delete what interrupted steps left behind. Nobody else may be at work in the folder."""
         newest, finished = self.steps(), self._finished()
@@ -150,15 +169,13 @@ class TileFolder:
         """What the matrix is, or None where no matrix was ever completed."""
         try:
             content = (self.path / HEADER).read_bytes()
-            header = json.loads(content)
+            header = parsed(content)
+            made = checked(Header, header)["format"]
         except FileNotFoundError:
             return None
-        except ValueError as error:
+        except (OSError, Misfit) as error:
             raise self.damaged(f"{HEADER}: {error}") from error
-        if not isinstance(header, dict):
-            raise self.damaged(f"{HEADER} is not a description of tiles")
-        made = header.get("format")
-        newer = isinstance(made, int) and made > SEALED  # whoever opens it refuses that
+        newer = made > SEALED  # whoever opens it refuses that
         if not newer and (made != 1 or DIGEST in header) and not is_sealed(content):
             raise self.damaged(f"{HEADER} is not as it was written")
         return header

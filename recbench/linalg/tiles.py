@@ -266,6 +266,7 @@ class Tiles:
         try:
             if header["format"] > FORMAT:
                 raise TilesError(f"{folder} was written by a newer recbench; upgrade to read it")
+            files.refuse_others_than(header["n"], header["side"])
             tiles = cls(header["n"], header["dtype"], header["side"], folder)
         except (KeyError, TypeError, ValueError) as error:
             raise files.damaged(f"its header: {error!r}") from error

@@ -180,13 +180,13 @@ def top_of_factors(
     (rows, columns), rank = hidden.shape, right.shape[1]
     _fit(len(right) == columns, right, hidden)
     if bias is not None:
-        _fit(bias.shape == (columns,), bias, hidden)
+        _fit(real(bias, "biases").shape == (columns,), bias, hidden)
     step = max(1, BLOCK_BYTES // (8 * GEMM_ROWS * max(1, rank))) * GEMM_ROWS
     search = Search(hidden, k, scales, real_dtype(right))
     right = np.asarray(right, search.dtype)
     for start in range(0, rows, step):
         stop = min(start + step, rows)
-        factors = np.asarray(left(start, stop), search.dtype)
+        factors = np.asarray(real(left(start, stop), "factors of users"), search.dtype)
         _fit(factors.shape == (stop - start, rank), factors, right)
         pieces = [
             (factors[a - start : a - start + GEMM_ROWS], right, bias, a)
@@ -308,12 +308,24 @@ def _stack(scales: Scales, columns: int, dtype: np.dtype[Any]) -> Floats:
             if scale is not None:
                 if np.shape(scale) != (columns,):
                     raise ValueError(f"a scale of shape {np.shape(scale)} for {columns} columns")
-                row[:] = scale
+                row[:] = real(scale, "a scale")
     return stacked
+
+
+def real(numbers: npt.ArrayLike, what: str = "scores") -> Floats:
+    """An array of real numbers: others would lose a part of theirs on the way."""
+    array = np.asanyarray(numbers)
+    masked = isinstance(array, np.ma.MaskedArray)
+    if masked or array.dtype.kind not in "biuf":
+        raise RecbenchError(
+            f"{what} must be real numbers, not {'masked' if masked else array.dtype.name}"
+        )
+    return np.asarray(array)
 
 
 def real_dtype(scores: Floats) -> np.dtype[Any]:
     """float32 for what fits into it, else float64."""
+    real(scores)
     return np.dtype(np.float32 if np.can_cast(scores.dtype, np.float32) else np.float64)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError, Refused
+from recbench.errors import RecbenchError, Refused, reason_of
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
@@ -35,9 +35,11 @@ def check_model(model: Model) -> Iterator[CheckResult]:
     for name, check in CHECKS.items():
         try:
             check(model)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
             known = isinstance(error, AssertionError)
-            yield CheckResult(name, str(error) if known else f"{type(error).__name__}: {error}")
+            yield CheckResult(name, str(error) if known else reason_of(error))
         else:
             yield CheckResult(name)
 

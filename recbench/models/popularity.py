@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from recbench.linalg.topk import real
 from recbench.linalg.types import Floats, Indices
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -20,7 +21,7 @@ class Constant(Base):
 
     def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
         """Repeat the scores, one row per user."""
-        return np.broadcast_to(self.scores, (history.shape[0], len(self.scores)))
+        return np.broadcast_to(real(self.scores), (history.shape[0], len(self.scores)))
 
 
 @MODELS.register("popularity")

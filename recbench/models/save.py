@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
-from recbench.errors import DataError, unknown
+from recbench.errors import DataError, RecbenchError, unknown
+from recbench.fields import checked, parsed
 from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
 from recbench.linalg.locked import locked
 from recbench.linalg.types import Indices, Progress, silent
@@ -41,6 +42,24 @@ FORMAT = 3
 """2 added digests; 3 every kind of model, users and what they have."""
 HEADER = "model.json"
 Id = int | str
+
+
+class Header(TypedDict):
+    """What model.json says."""
+
+    format: int
+    model: str
+    dataset: str
+    fingerprint: str
+    base: Any
+    """A tree of `stored`; before format 3, the name of a kind."""
+    scaled: NotRequired[bool]
+    """Before format 3."""
+    scale: NotRequired[Any]
+    history: NotRequired[Any]
+    trial: NotRequired[str]
+    files: NotRequired[dict[str, str]]
+    """The SHA-256 of each file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,29 +185,35 @@ def trial_in(folder: Path) -> str | None:
 def load(folder: Path) -> Recommender:
     """Read a folder written by `Recommender.save`; arrays are verified and mapped."""
     try:
-        content = (folder / HEADER).read_bytes()
-        header = json.loads(content)
-        if header["format"] > FORMAT:
-            raise DataError(f"{folder} was written by a newer recbench; upgrade to read it")
-        if (header["format"] > 1 or DIGEST in header) and not is_sealed(content):
-            raise DataError(f"{folder / HEADER} is damaged: it is not as it was written")
-        for name, digest in header.get("files", {}).items():
-            if digest_of_file(folder / name) != digest:
-                raise DataError(f"{folder / name} is damaged: it is not as it was written")
-        header, reader = _of_now(header), Reader(folder)
-        items = pq.read_table(folder / "items.parquet")["item"].combine_chunks()
-        base = reader.object(header["base"])
-        if not isinstance(base, Base):
-            raise DataError(f"{folder} describes something that does not score")
-        scorer, people = Scorer(base, reader.object(header["scale"])), None
-        if header["history"] is not None:
-            ids = pq.read_table(folder / "users.parquet")["user"].combine_chunks()
-            people = People(ids, reader.object(header["history"]))
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        return _load(folder)
+    except RecbenchError:
+        raise
+    except Exception as error:  # there are a dozen ways to find out that a file is damaged
         raise DataError(f"{folder} holds no model, or a damaged one ({error})") from error
+
+
+def _load(folder: Path) -> Recommender:
+    content = (folder / HEADER).read_bytes()
+    header = checked(Header, parsed(content))
+    if header["format"] > FORMAT:
+        raise DataError(f"{folder} was written by a newer recbench; upgrade to read it")
+    if (header["format"] > 1 or DIGEST in header) and not is_sealed(content):
+        raise DataError(f"{folder / HEADER} is damaged: it is not as it was written")
+    for name, digest in header.get("files", {}).items():
+        if digest_of_file(folder / name) != digest:
+            raise DataError(f"{folder / name} is damaged: it is not as it was written")
+    trees, reader = _of_now({**header}), Reader(folder)
+    items = pq.read_table(folder / "items.parquet")["item"].combine_chunks()
+    base = reader.object(trees["base"])
+    if not isinstance(base, Base):
+        raise DataError(f"{folder} describes something that does not score")
+    scorer, people = Scorer(base, reader.object(trees["scale"])), None
+    if trees["history"] is not None:
+        ids = pq.read_table(folder / "users.parquet")["user"].combine_chunks()
+        people = People(ids, reader.object(trees["history"]))
     return Recommender(
         header["model"], scorer, items, header["dataset"], header["fingerprint"], people,
-        header["trial"],
+        trees["trial"],
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused
+from recbench.fields import LARGEST
 from recbench.linalg import topk
 from recbench.linalg.topk import Panels, Scale, Scales, Top
 from recbench.linalg.types import Floats, Indices, Progress, silent
@@ -63,7 +64,7 @@ class Base(ABC):
                     f"{type(self).__name__}.score gave a block of shape {np.shape(block)} instead "
                     f"of {(stop - start, items)}; it must be users x items"
                 )
-            return np.asarray(block)
+            return topk.real(block, f"what {type(self).__name__}.score gives")
 
         return topk.top_of_blocks(block, query.seen, query.k, scales, progress)
 
@@ -198,8 +199,17 @@ class Scorer:
                 raise RecbenchError(
                     f"the fact '{name}' of the fit is {type(value).__name__}, not a number"
                 )
+            if isinstance(number, int) and abs(number) > LARGEST:
+                raise RecbenchError(f"the fact '{name}' of the fit is beyond all measure")
             plain[name] = number
         return plain
+
+    def plain_trace(self) -> list[dict[str, float]]:
+        """The trace as results keep it: Python's numbers, or an error."""
+        try:
+            return [{name: float(value) for name, value in one.items()} for one in self.trace]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise RecbenchError(f"the trace of the fit is not made of numbers ({error})") from error
 
     def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""

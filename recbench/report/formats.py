@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from recbench.campaign.table import csv_text
 from recbench.report.latex import latex
 from recbench.report.tables import View, is_missing, markdown
 
@@ -16,7 +17,7 @@ def text(views: Sequence[View], kind: str) -> str:
         tables = [{"title": v.title, "notes": v.notes, "rows": _records(v)} for v in views]
         return json.dumps(tables, indent=1, ensure_ascii=False)
     if kind == "csv":
-        return pd.concat([view.data for view in views]).to_csv(index=False).rstrip("\n")
+        return csv_text(pd.concat([view.data for view in views])).rstrip("\n")
     if kind == "latex":
         return "\n\n".join(latex(view) for view in views)
     return "\n\n".join(markdown(view) for view in views)

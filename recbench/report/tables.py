@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from recbench.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
@@ -124,7 +126,7 @@ def written(name: str, value: Any) -> str:
         return "–"
     if isinstance(value, float):
         return _rounded(value, SECONDS if name.endswith((" s", " GB")) else DIGITS)
-    return str(value)
+    return printable(str(value))
 
 
 def _rounded(value: float, digits: int = DIGITS) -> str:

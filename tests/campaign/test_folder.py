@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pandas as pd
 import pyarrow as pa
@@ -9,7 +9,8 @@ from recbench.campaign.folder import Campaign
 from recbench.campaign.selection import selected
 from recbench.campaign.table import table
 from recbench.errors import DataError
-from toys import ROW, trial
+from recbench.files import sealed
+from toys import ROW, RUN, trial
 
 
 @pytest.fixture
@@ -89,6 +90,37 @@ def test_a_manifest_that_is_none_is_named(campaign, text):
         campaign.manifest()
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"select": 7}, r"runs\[0\].select: must be text, not 7"),
+        ({"command": "recbench"}, r"runs\[0\].command: must be a list"),
+        ({"dataset": {}}, r"runs\[0\].dataset: 'fingerprint' is missing"),
+        ({"peak_memory_bytes": 2**63}, r"runs\[0\].peak_memory_bytes: is a number beyond"),
+    ],
+)
+def test_a_field_of_another_type_is_named(campaign, changes, says):
+    campaign.add_run(RUN | changes)
+    with pytest.raises(DataError, match=rf"manifest\.json is damaged \({says}"):
+        campaign.manifest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": "x"}, {"metrics": {"ndcg@20": "high"}}, {"trial": ["t"]}, {"users": 10**30},
+        {"parameters": {"l2": [1]}}, {"files": {"a": None}}, {"text": "\ud800"},
+    ],
+)  # fmt: skip
+def test_a_row_with_a_field_of_another_type_is_left_out(campaign, changes):
+    campaign.record(replace(ROW, trial="t0"))
+    campaign.log.write_text(
+        campaign.log.read_text() + sealed(json.dumps({**asdict(ROW), **changes})) + "\n"
+    )
+    assert [row.trial for row in campaign.rows().values()] == ["t0"]
+    assert "1 damaged line" in campaign.problems()[0]
+
+
 def test_a_line_of_the_log_that_is_something_else_is_not_a_row(campaign):
     campaign.log.write_text('[1]\n{"schema": "x"}\n{"trial": 1}\n')
     campaign.record(ROW)
@@ -97,13 +129,11 @@ def test_a_line_of_the_log_that_is_something_else_is_not_a_row(campaign):
 
 
 def test_a_run_replaces_what_it_said_of_itself(campaign):
-    campaign.add_run({"id": "a", "status": "running"})
-    campaign.add_run({"id": "b", "status": "running"})
-    campaign.add_run({"id": "a", "status": "finished"})
-    assert campaign.manifest()["runs"] == [
-        {"id": "b", "status": "running"},
-        {"id": "a", "status": "finished"},
-    ]
+    campaign.add_run(RUN | {"id": "a", "status": "running"})
+    campaign.add_run(RUN | {"id": "b", "status": "running"})
+    campaign.add_run(RUN | {"id": "a", "status": "finished"})
+    runs = campaign.manifest()["runs"]
+    assert [(run["id"], run["status"]) for run in runs] == [("b", "running"), ("a", "finished")]
 
 
 def test_an_unwritable_folder_is_one_sentence(tmp_path):

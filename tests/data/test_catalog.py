@@ -94,8 +94,8 @@ BROKEN = [
     ("notes: [a]", "toy.notes: must be text, not ['a']"),
     ("published: deql", "toy.published: must be a list"),
     ("positive: at least 4", "toy.positive: 'at least 4' is no rule; write an operator and a"),
-    ("filters: [{user: 5}]", "toy: unknown key of a filter 'user'; did you mean 'users'?"),
-    ("filters: [{users: true}]", "toy.filters[0].users: must be a whole number or text, not"),
+    ("filters: [{user: 5}]", "toy.filters[0]: unknown key 'user'; did you mean 'users'?"),
+    ("filters: [{users: true}]", "toy.filters[0].users: must be a whole number, not"),
     ("other_layouts: [[{name: ../b}]]", "toy.other_layouts[0][0]: '../b' is no plain file name"),
     ("other_layouts: [[{name: .b}]]", "'.b' is no plain file name"),
     ("other_layouts: [[{name: b}, {name: b.json}]]", "toy: two files have the same name, or"),
@@ -172,7 +172,10 @@ def test_the_users_own_entries_join_and_win(tmp_path, monkeypatch):
     [
         ("reader: delimitd", "toy.reader: unknown reader 'delimitd'; did you mean 'delimited'?"),
         ("reader: delimited\n  positive: '!= 3'", "toy: unknown operator '!='"),
-        ("reader: delimited\n  filters: [{mode: twice}]", "toy: unknown filter mode 'twice'"),
+        (
+            "reader: delimited\n  filters: [{mode: twice}]",
+            "toy.filters[0].mode: unknown value 'twice'; known: fixpoint, pass",
+        ),
     ],
 )
 def test_names_in_the_users_own_entries_are_looked_up(tmp_path, monkeypatch, line, expected):

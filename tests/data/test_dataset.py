@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import toys
 from recbench.data import dataset as module
 from recbench.data import parquet
 from recbench.data.dataset import Dataset, ids_from, load_embedded
@@ -249,3 +253,19 @@ def test_the_header_is_json_that_anybody_can_read(tmp_path):
     assert header["name"] == "toy"
     assert (header["users"], header["items"], header["rows"]) == (3, 2, 4)
     assert header["fingerprint"] == TOY.fingerprint
+
+
+def test_what_a_killed_preparation_left_goes(tmp_path):
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    left = tmp_path / f".toy-1.parquet.{platform.node()}-{done.pid}.part"
+    left.write_bytes(b"half")
+    toys.two_tastes().save(tmp_path / "toy-2.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["toy-2.parquet"]
+
+
+def test_a_header_that_is_none_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "FORMAT", "x")
+    toys.two_tastes().save(tmp_path / "toy.parquet")
+    with pytest.raises(DataError, match=r"toy\.parquet is not .*format: must be a whole number"):
+        Dataset.load(tmp_path / "toy.parquet")

@@ -15,6 +15,9 @@ MERGED = "a0: &a0 {k0: 1}\n" + "".join(
     f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}], k{n}: 1}}\n" for n in range(1, 12)
 )
 HOSTILE = {
+    "escape codes": ('toy: {title: "a\\e[31m"}', "speak to a terminal"),
+    "a number of 7,000 digits": ("toy: {revision: 0x" + "f" * 6000 + "}", "beyond all measure"),
+    "half a character": ('toy: {title: "\\ud800"}', "YAML|half a character"),
     "brackets": ("x: " + "[" * 100_000, "nested more than 40 deep"),
     "braces": ("{a: " * 100_000, "nested more than 40 deep"),
     "block": ("".join(" " * n + "-\n" for n in range(300)), "nested more than 40 deep"),

@@ -394,6 +394,8 @@ def test_largest_cutoff():
         (lambda ranking, k: np.ones(3), r"metric 'odd' gave shape \(3,\) for 2 users"),
         (lambda ranking, k: np.array([1.0, math.nan]), "metric 'odd' gave values that are not"),
         (lambda ranking, k: math.inf, "not finite"),
+        (lambda ranking, k: np.ones(2) * 1j, "values of metric 'odd' must be real numbers, not"),
+        (lambda ranking, k: np.ma.masked_array(np.ones(2), [0, 1]), "real numbers, not masked"),
     ],
 )
 def test_a_metric_that_gives_something_else_is_named(function, match):

@@ -167,6 +167,24 @@ def test_what_is_not_known_cannot_be_saved_and_is_not_made_from_files(tmp_path):
             load(folder)
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"format": "x"}, "format: must be a whole number, not 'x'"),
+        ({"model": None}, "model: must be text, not None"),
+        ({"files": ["0.npy"]}, "files: must be a mapping"),
+    ],
+)
+def test_a_field_of_another_type_is_named(tmp_path, changes, says):
+    folder = tmp_path / "model"
+    fit("popularity", toys.two_tastes()).save(folder)
+    header = json.loads((folder / "model.json").read_text()) | changes
+    del header["digest"]
+    (folder / "model.json").write_text(sealed(json.dumps(header, indent=1)))
+    with pytest.raises(DataError, match=rf"holds no model, or a damaged one \({says}"):
+        load(folder)
+
+
 class Odd(Base):
     """Something of a plugin."""
 

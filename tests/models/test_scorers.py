@@ -139,6 +139,49 @@ def test_a_block_of_another_shape_names_the_model(world):
             Plain(lambda history, rows, shape=shape: np.ones(shape)).top(query)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda scores: scores * 1j,
+        lambda scores: scores.astype(str),
+        lambda scores: scores.astype(object),
+        lambda scores: scores.astype("M8[s]"),
+        lambda scores: np.ma.masked_array(scores, scores > 0),
+    ],
+)
+def test_scores_that_are_no_real_numbers_name_the_model(world, given):
+    _, history, rows, seen = world
+    query = Query(history, rows, seen, 3)
+    with pytest.raises(RecbenchError, match=r"Plain\.score gives must be real numbers, not \w+"):
+        Plain(lambda history, rows: given(np.ones(history.shape))).top(query)
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint64", "float16", "longdouble"])
+def test_real_numbers_of_any_kind_are_scores(world, kind):
+    _, history, rows, seen = world
+    [top] = Plain(lambda h, rows: np.ones(h.shape, kind)).top(Query(history, rows, seen, 3))
+    assert top.items.shape == (len(rows), 3)
+
+
+@pytest.mark.parametrize("scale", [np.full(23, 1j), np.ma.masked_array(np.ones(23), True)])
+def test_so_must_scales_and_factors_be(world, scale):
+    _, history, rows, seen = world
+    base, query = Plain(lambda history, rows: np.ones(history.shape)), Query(history, rows, seen, 3)
+    with pytest.raises(RecbenchError, match="a scale must be real numbers"):
+        base.top(query, [scale])
+    with pytest.raises(RecbenchError, match="scores must be real numbers"):
+        Factors(np.ones((60, 2)), np.ones((23, 2)) * 1j).top(query)
+
+
+def test_a_fact_or_a_trace_that_cannot_be_kept_is_an_error():
+    with pytest.raises(RecbenchError, match="the fact 'n' of the fit is beyond all measure"):
+        Scorer(Plain(None), facts={"n": 10**30}).plain_facts()
+    with pytest.raises(RecbenchError, match="the trace of the fit is not made of numbers"):
+        Scorer(Plain(None), trace=[{"round": "x"}]).plain_trace()
+    trace = Scorer(Plain(None), trace=[{"round": np.float32(1)}]).plain_trace()
+    assert trace == [{"round": 1.0}]
+
+
 def test_no_users_is_no_error():
     nobody, none = sparse.csr_array((0, 4)), np.empty(0, np.int32)
     for base in (

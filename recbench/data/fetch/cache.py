@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
 from recbench.data.catalog import RemoteFile
 from recbench.errors import DataError
+from recbench.fields import Misfit, checked, parsed
 
+T = TypeVar("T")
 LOG = logging.getLogger("recbench.fetch")
 LABELS = {"sha256": "SHA-256", "md5": "MD5", "git_blob": "git blob id"}
 BLOCK = 1 << 20
@@ -140,11 +142,7 @@ class Place:
 
     def record(self) -> Record | None:
         """The record of the file, if one can be read."""
-        fields = read_json(self.record_path)
-        try:
-            return Record(**fields) if fields else None
-        except TypeError:
-            return None
+        return read_json(Record, self.record_path)
 
     def holds(self, file: RemoteFile) -> bool:
         """Whether the file is here and right: it is hashed, for its size and time prove nothing."""
@@ -243,7 +241,7 @@ class PartialFile:
 
     def __init__(self, place: Place, kinds: set[str]) -> None:
         self.place = place
-        self.version = self._read_version()
+        self.version = read_json(Version, place.state)
         self.held = place.partial.stat().st_size if place.partial.exists() else 0
         self.furthest = self.held
         """The most that was ever held: going beyond it is progress, reaching it again is not."""
@@ -252,12 +250,6 @@ class PartialFile:
         self._kinds = kinds - {"git_blob"}  # that one needs the size first
         self._hashes: dict[str, Any] | None = None
         self._file = place.partial.open("ab", buffering=0)
-
-    def _read_version(self) -> Version | None:
-        try:
-            return Version(**read_json(self.place.state))
-        except TypeError:
-            return None
 
     def __enter__(self) -> "PartialFile":
         return self
@@ -314,13 +306,12 @@ class PartialFile:
         return self._hashes
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a small JSON object; nothing if it is absent or damaged."""
+def read_json(kind: type[T], path: Path) -> T | None:
+    """Read a small JSON object; None if it is absent or damaged."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return checked(kind, parsed(path.read_bytes()))
+    except (OSError, Misfit):
+        return None
 
 
 def no_room(place: Place, detail: str) -> DataError:

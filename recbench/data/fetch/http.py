@@ -321,6 +321,9 @@ class Transfer:
         page = response.headers.get("Content-Type", "").startswith("text/html")
         if page and not self.file.pinned:
             raise Unusable("it answers with a web page")
+        framing = response.headers.get("Transfer-Encoding", "chunked")
+        if framing.strip().lower() != "chunked":  # then its end is not where it seems to be
+            raise Unusable(f"it sends the file in {framing} transfer encoding")
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding != "identity" and not self.file.name.endswith((".gz", ".tgz", ".zip")):
             raise Unusable(f"it sends the file in {encoding} encoding, which was not asked for")
@@ -340,7 +343,8 @@ class Transfer:
         """Note what is coming, and see that there is room for it."""
         chunked = getattr(response.raw, "chunked", False)  # its end is marked, a plain one is not
         if offered.total is None and not chunked and not (self.file.bytes or self.file.pinned):
-            raise Unusable("it does not say how long the file is, so a cut would go unnoticed")
+            # Passing: the head of the answer may have been cut, and the length with it.
+            raise Passing("it does not say how long the file is, so a cut would go unnoticed")
         self.partial.belongs_to(offered)
         missing = (self.total or 0) - self.partial.held
         if missing > shutil.disk_usage(self.place.folder).free:
@@ -361,7 +365,7 @@ class Transfer:
                 raise Unusable(f"it sends more than the {total:,} bytes expected")
             self.partial.append(piece)
             self.progress(self.file.name, self.partial.held, total or 0)
-        if total is not None and self.partial.held < total:
+        if self.partial.held < (1 if total is None else total):
             raise Passing(self._cut())
 
     def _pieces(self, response: requests.Response) -> Iterator[bytes]:

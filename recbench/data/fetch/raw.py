@@ -24,7 +24,8 @@ from recbench.data.fetch.cache import (
     no_room,
 )
 from recbench.data.fetch.http import Policy, Transfer, Unreachable
-from recbench.errors import DataError, UsageError
+from recbench.errors import DataError, UsageError, printable
+from recbench.files import readable
 from recbench.linalg.types import Note, quiet
 
 Layout = tuple[RemoteFile, ...]
@@ -244,7 +245,7 @@ def _adopt(entry: Entry, file: RemoteFile, place: Place, path: Path) -> None:
     if wrong:
         place.copy.unlink()
         raise DataError(f"{path} is not {file.name} of {entry.name}: {wrong}{_forget(file, place)}")
-    place.install(place.copy, file, digests, str(path.resolve()))
+    place.install(place.copy, file, digests, readable(str(path.resolve())))
 
 
 def _copy(path: Path, target: Path) -> None:
@@ -279,18 +280,13 @@ def _missing(entry: Entry, place: Place) -> DataError:
 def _unreachable(entry: Entry, file: RemoteFile, place: Place, failure: Unreachable) -> DataError:
     """Build the error that names every address tried and why it failed."""
     lines = [f"{file.name} of {entry.name} could not be fetched:"]
-    lines += [f"  {url}: {_printable(reason)}" for url, reason in failure.reasons]
+    lines += [f"  {url}: {printable(reason[:LONGEST])}" for url, reason in failure.reasons]
     if any("CERTIFICATE" in reason for _, reason in failure.reasons):
         note = f"{file.expired_certificate}; " if file.expired_certificate else ""
         way = "a digest is pinned, so --insecure is safe" if file.pinned else "no digest is pinned"
         lines.append(f"  about the certificate: {note}{way}")
     lines.append(f"get the file by hand and type: recbench fetch {entry.name} --from FILE")
     return DataError("\n".join(lines) + _forget(file, place))
-
-
-def _printable(reason: str) -> str:
-    """What a server said must not speak to the terminal."""
-    return "".join(mark if mark.isprintable() else "?" for mark in reason[:LONGEST])
 
 
 def _forget(file: RemoteFile, place: Place) -> str:

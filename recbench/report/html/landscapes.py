@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 from recbench.campaign.row import Row, fact_columns
 from recbench.campaign.selection import best, candidates
@@ -122,7 +122,7 @@ def _grid(
         return {}
     cells: dict[tuple[float, float], float] = {}
     for row in rows:
-        a, b = (row.parameters[name] for name in varied)
+        a, b = (row.parameters.get(name) for name in varied)
         if a is not None and b is not None:
             place = float(a), float(b)
             cells[place] = max(row.metrics[select], cells.get(place, row.metrics[select]))
@@ -130,18 +130,23 @@ def _grid(
     return cells if len(cells) >= FULL * pairs else {}
 
 
+def _number(row: Row, name: str) -> float:
+    """The value of a parameter that `_varies` found to be a number."""
+    return float(cast("float", row.parameters[name]))
+
+
 def _line(name: str, rows: Sequence[Row], varied: Sequence[str], select: str) -> charts.Chart:
     """The metric along one parameter, the other varied ones as in the selected trial.
 
     Where a search did not walk along it, every trial is a point.
     """
-    known = [row for row in rows if row.parameters[name] is not None]
+    known = [row for row in rows if row.parameters.get(name) is not None]
     peak, others = best(rows, select), [other for other in varied if other != name]
     along = [row for row in known if _alike(row, peak, others)]
     joined = len(along) > 2 or len(along) == len(known)
     points = {
         name: [
-            (float(row.parameters[name]), row.metrics[select], _said(name, row, select))
+            (_number(row, name), row.metrics[select], _said(name, row, select))
             for row in (along if joined else known)
         ]
     }

@@ -356,6 +356,20 @@ def test_the_first_copy_is_trusted_aloud_and_must_match_from_then_on(server, get
     assert get(url) == OTHER
 
 
+@pytest.mark.parametrize(
+    "changes", [{"origins": [{}]}, {"digests": 7}, {"bytes": "x"}, {"bytes": 10**30}, {"more": 1}]
+)
+def test_a_record_with_a_field_of_another_type_is_none(server, get, tmp_path, caplog, changes):
+    url = server.serve("/f", Answer(CONTENT))
+    assert get(url) == CONTENT
+    path = target(tmp_path).with_name("toy.bin.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    caplog.clear()
+    assert get(url) == CONTENT
+    assert "trusting this first copy" in caplog.text
+    assert record(tmp_path)["digests"]["sha256"] == SHA256
+
+
 def test_a_damaged_file_is_replaced(server, get, tmp_path, caplog):
     url = server.serve("/f", Answer(CONTENT))
     assert get(url) == CONTENT

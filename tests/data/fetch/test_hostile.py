@@ -1,11 +1,13 @@
 """Servers that mean harm, byte by byte: each costs a sentence, and neither memory nor disk."""
 
+import hashlib
 import resource
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -54,11 +56,11 @@ def serve(monkeypatch) -> Iterator[Callable[[Script], str]]:
         thread.join()
 
 
-def get(url: str, home, name: str = "toy.csv", **file) -> bytes:
+def get(url: str, home, name: str = "toy.csv", policy: Policy = POLICY, **file) -> bytes:
     entry = Entry(
         "toy", "Toy", "delimited", "none", files=(RemoteFile(name, (url,), **file),)
     )  # fmt: skip
-    (path,) = fetch(entry, home, policy=POLICY)
+    (path,) = fetch(entry, home, policy=policy)
     return path.read_bytes()
 
 
@@ -93,6 +95,7 @@ PART = b"HTTP/1.1 206 Partial Content\r\n"
         (PART + length(BODY) + b"Content-Range: bytes */18\r\n\r\n" + BODY, "not asked for"),
         (OK + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n" + BODY, "how long the file is"),
         (b"HTTP/1.1 404 \x1b[31mred\r\n\r\n", "404 ?[31mred"),
+        (OK + length(BODY) + b"Transfer-Encoding: odd\r\n\r\n" + BODY, "odd transfer encoding"),
     ],
 )
 def test_what_is_not_the_file_is_not_taken(serve, tmp_path, answer, said):
@@ -101,6 +104,16 @@ def test_what_is_not_the_file_is_not_taken(serve, tmp_path, answer, said):
     assert said in str(caught.value)
     assert "\x1b" not in str(caught.value)
     assert not list(tmp_path.rglob("toy.csv"))
+
+
+@pytest.mark.parametrize("known", [{}, {"sha256": hashlib.sha256(BODY).hexdigest()}])
+@pytest.mark.parametrize("cut", [9, 20, 30])
+def test_an_answer_that_was_cut_in_its_head_is_asked_for_again(serve, tmp_path, cut, known):
+    whole = OK + length(BODY) + b"\r\n" + BODY
+    answers = iter([whole[:cut], whole])
+    url = serve(lambda connection: connection.sendall(next(answers, b"")))
+    again = replace(POLICY, attempts=2)
+    assert get(url, tmp_path, policy=again, **known) == BODY
 
 
 def test_a_page_may_be_what_is_wanted(serve, tmp_path):

@@ -1,4 +1,4 @@
-"""A small fixed corpus of damaged files; bench/fuzz_readers.py makes as many as wanted."""
+"""A small fixed corpus of damaged files; bench/attack makes as many as wanted."""
 
 import importlib
 import random
