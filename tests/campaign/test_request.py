@@ -82,7 +82,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         metrics=("ndcg@5", "hit@3"), select="recall@5", seeds=(1, 2), dtype="float64",
         parts=("valid", "test"), output=Path("out"), jobs=2, executor="dask",
         scheduler="tcp://there", threads=3, scratch=Path("tiles"), trace=True, debug=True,
-        keep=Keep(Path("models"), Path("lists")), force=True, retry_failed=True, plugins=(Path("fragile.py"),),
+        keep=Keep(Path("models"), Path("lists")), force=True, retry_failed=True,
+        plugins=(Path("fragile.py"),),
     )  # fmt: skip
     assert plain(asked[0]) == plain(whole)
     with pytest.raises(UsageError, match="far enough"):
