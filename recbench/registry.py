@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import recbench
 from recbench.errors import RecbenchError, UsageError, reason_of, unknown
 from recbench.files import readable
 from recbench.params import chosen, make
@@ -115,7 +116,9 @@ def _precedence(door: EntryPoint) -> tuple[bool, str, str]:
 
 
 def _maker(door: EntryPoint) -> str:
-    """The distribution that an entry point is of, and its version."""
+    """The distribution that an entry point is of, and its version; ours by the name of its code."""
+    if _package(door.module) == OURS:
+        return f"{OURS} {recbench.__version__}"
     return f"{door.dist.name} {door.dist.version}" if door.dist else door.module
 
 

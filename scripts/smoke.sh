@@ -7,7 +7,7 @@ trap 'rm -rf "$work"' EXIT
 
 "${PYTHON:-python3}" -m venv "$work/venv"
 "$work/venv/bin/pip" wheel -q --no-deps -w "$work/dist" "$here"
-"$work/venv/bin/pip" install -q "$work"/dist/recbench-*.whl
+"$work/venv/bin/pip" install -q "$work"/dist/*.whl
 echo "installed: $(du -sm "$work/venv/lib" | cut -f1) MB, wheel: $(du -k "$work"/dist/*.whl | cut -f1) kB"
 
 cd "$work"

@@ -1,3 +1,5 @@
+"""Sentences: they lead on, are of sane length, and nothing in them speaks to the terminal."""
+
 import pytest
 
 from recbench.errors import ELSEWHERE, printable, reason_of, unknown

@@ -119,7 +119,7 @@ class Dask:
             from distributed import Client
         except ImportError:
             raise UsageError(
-                "--executor dask needs an extra: pip install 'recbench[dask]'"
+                "--executor dask needs an extra: pip install 'recbench-suite[dask]'"
             ) from None
         connect: Any = Client  # distributed has no types
         try:

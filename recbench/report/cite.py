@@ -11,9 +11,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from recbench import __version__
 from recbench.campaign.folder import Campaign
 from recbench.data.catalog import load_catalog
-from recbench.environment import source, version
+from recbench.environment import source
 from recbench.errors import UsageError
 from recbench.params import classes_within
 from recbench.registry import LOSSES, MODELS, SPLITS, parse_described
@@ -89,7 +90,7 @@ def own_entry() -> str:
     lines = [
         "author = {{The recbench maintainers}}",
         "title = {recbench: a benchmark suite for implicit-feedback recommenders}",
-        f"version = {{{version('recbench')}}}",
+        f"version = {{{__version__}}}",
         *([f"note = {{{commit}}}"] if commit else []),
         "license = {Apache-2.0}",
     ]

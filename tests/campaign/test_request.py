@@ -8,6 +8,7 @@ import pytest
 
 import toys
 from recbench import api
+from recbench.campaign.keep import Keep
 from recbench.campaign.request import KNOWN, Request
 from recbench.cli.run import command
 from recbench.data.open import OwnFile
@@ -23,9 +24,12 @@ SHOWN = {"kind", "quiet", "verbose", "config", "print_config", "dry_run"}
 FIELD = {
     "dataset": "data", "model": "models", "grid": "grids", "metric": "metrics", "seed": "seeds",
     "reveal_test": "parts", "no_validate": "one_each", "tiles_on_disk": "scratch",
-    "plugin": "plugins",
+    "plugin": "plugins", "save": "keep", "save_lists": "keep",
 }  # fmt: skip
-COLUMNS = {"user": "u", "item": "i", "value": "stars", "minimum": 4.0, "time": "t", "core": 2}
+COLUMNS = {
+    "user": "u", "item": "i", "value": "stars", "minimum": 4.0, "time": "t", "core": 2,
+    "reader": "delimited[quote=false]",
+}  # fmt: skip
 
 
 def plain(request: Request) -> Request:
@@ -69,6 +73,7 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         "--split", "weak", "-k", "ndcg@5,hit@3", "--select", "recall@5", "--seed", "1,2",
         "--dtype", "float64", "--reveal-test", "-o", "out", "-j", "2", "--executor", "dask",
         "--scheduler", "tcp://there", "--threads", "3", "--tiles-on-disk", "tiles", "--trace",
+        "--save", "models", "--save-lists", "lists", "--reader", "delimited[quote=false]",
         "-f", "--retry-failed", "--debug", "--plugin", "fragile.py",
     )  # fmt: skip
     whole = Request(
@@ -77,7 +82,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         metrics=("ndcg@5", "hit@3"), select="recall@5", seeds=(1, 2), dtype="float64",
         parts=("valid", "test"), output=Path("out"), jobs=2, executor="dask",
         scheduler="tcp://there", threads=3, scratch=Path("tiles"), trace=True, debug=True,
-        force=True, retry_failed=True, plugins=(Path("fragile.py"),),
+        keep=Keep(Path("models"), Path("lists")), force=True, retry_failed=True,
+        plugins=(Path("fragile.py"),),
     )  # fmt: skip
     assert plain(asked[0]) == plain(whole)
     with pytest.raises(UsageError, match="far enough"):
@@ -86,7 +92,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
             search="random", trials=3, search_seed=7, split="weak", metrics=["ndcg@5", "hit@3"],
             select="recall@5", seeds=[1, 2], dtype="float64", reveal_test=True, output="out",
             jobs=2, executor="dask", scheduler="tcp://there", threads=3, scratch="tiles",
-            trace=True, force=True, retry_failed=True, plugins=["fragile.py"],
+            trace=True, save="models", save_lists="lists", force=True, retry_failed=True,
+            plugins=["fragile.py"],
         )  # fmt: skip
     assert plain(asked[1]) == plain(replace(whole, debug=False))
 

@@ -83,7 +83,7 @@ def test_without_optuna_tpe_says_what_to_install(recbench, own, folder, monkeypa
     words = ["run", *own, "-m", "ease", *SEARCH]
     result = recbench(*words, "--search", "tpe")
     assert result.exit_code == 2
-    assert "pip install 'recbench[search]'" in result.stderr
+    assert "pip install 'recbench-suite[search]'" in result.stderr
     assert not (folder / "results").exists()
     assert recbench(*words).exit_code == 0
 

@@ -185,7 +185,7 @@ def new_study(name: str) -> "OptunaStudy":
         import optuna
     except ImportError:
         raise UsageError(
-            "--search tpe needs an extra: pip install 'recbench[search]'; "
+            "--search tpe needs an extra: pip install 'recbench-suite[search]'; "
             "--search random needs none"
         ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -94,8 +94,8 @@ def pdf(drawing: str) -> bytes:
         import cairosvg
     except (ImportError, OSError) as error:  # the package, or the library it draws with
         raise UsageError(
-            "PDF figures need CairoSVG (pip install 'recbench[figures]') and the cairo library "
-            f"of the system ({error}); SVG figures need nothing"
+            "PDF figures need CairoSVG (pip install 'recbench-suite[figures]') and the cairo "
+            f"library of the system ({error}); SVG figures need nothing"
         ) from error
     document: bytes = cairosvg.svg2pdf(bytestring=drawing.encode())
     return document

@@ -220,5 +220,5 @@ def test_the_manifest_says_what_was_searched(tmp_path, optuna):
 
 def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(UsageError, match=r"pip install 'recbench\[search\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'recbench-suite\[search\]'"):
         new_study("")
