@@ -72,7 +72,7 @@ def test_a_drawing_becomes_a_pdf():
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cairosvg", None)
-    with pytest.raises(UsageError, match=r"recbench\[figures\]"):
+    with pytest.raises(UsageError, match=r"recbench-suite\[figures\]"):
         pdf("<svg/>")
 
 
