@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from recbench.models.contract import check_model
@@ -142,12 +143,24 @@ def test_the_readme_prints_what_the_command_prints(recbench):
 
     So may a last digit: in float32 near ties fall one way or the other on different processors.
     """
-    shown = blocks(ROOT / "README.md", "text")[0]
+    (shown,) = [text for text in blocks(ROOT / "README.md", "text") if "deql-l2 *" in text]
     result = recbench("run", "--model", "deql-l2", "--grid", "b=0.1:2.0", "--format", "md")
     printed = [_numbers(line) for line in result.stdout.splitlines()]
     for line in shown.splitlines():
         if numbers := _numbers(line):
             assert any(other == pytest.approx(numbers, abs=1.1e-4) for other in printed), line
+
+
+def test_the_ranking_in_the_readme_is_that_of_its_results():
+    shown = blocks(ROOT / "README.md", "text")[0]
+    table = pd.read_csv(ROOT / "results" / "debian-ten" / "metrics.csv")
+    tested = table[(table["part"] == "test") & table["selected"]].set_index("model")
+    lines = [line.split() for line in shown.splitlines() if re.match(r"  [a-z]   ", line)]
+    assert len(lines) == len(tested) == 10
+    for _, model, *words in lines:
+        metrics = ("ndcg@100", "recall-capped@20", "recall-capped@50")
+        expected = [f"{tested.loc[model, metric]:.4f}" for metric in metrics]
+        assert [word for word in words if re.fullmatch(r"0\.\d{4}", word)] == expected
 
 
 def _numbers(line: str) -> list[float]:
