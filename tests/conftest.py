@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import scipy.linalg  # noqa: F401 - its BLAS is to be limited too, so it must be loaded
 from click.testing import CliRunner, Result
 from threadpoolctl import threadpool_limits
 

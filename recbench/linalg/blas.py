@@ -19,7 +19,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack
 
 from recbench.linalg.types import Matrix
 
@@ -121,6 +120,8 @@ def call(name: str, *arguments: object) -> None:
 @cache
 def _routine(name: str) -> Callable[..., None]:
     """Find a Fortran-style routine among the C pointers SciPy publishes."""
+    from scipy.linalg import cython_blas, cython_lapack  # a tenth of a second: not for tables
+
     module: Any = cython_blas if name in vars(cython_blas)["__pyx_capi__"] else cython_lapack
     capsule = module.__pyx_capi__[name]
     signature_of = ctypes.pythonapi.PyCapsule_GetName
@@ -163,7 +164,8 @@ _mine = threading.local()
 
 @cache
 def loaded() -> Any:
-    """NumPy's and SciPy's BLAS, which came with this module."""
+    """NumPy's and SciPy's BLAS."""
+    import scipy.linalg  # noqa: F401 - brings its BLAS
     from threadpoolctl import ThreadpoolController  # looks through every loaded library: once
 
     return ThreadpoolController().select(user_api="blas")

@@ -30,7 +30,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, shares
@@ -160,6 +160,8 @@ def turn(
         raise Diverged
     if centred:
         gram -= np.outer(total, total) / len(factors)
+    from scipy import linalg  # as in `blas`
+
     spectrum, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     turning = vectors.astype(factors.dtype)
 
