@@ -18,7 +18,7 @@ seeds=${SEEDS:-0}
 long='batch=256,rate=0.015,epochs=60,decay-at=42+53'
 declare -A recipe=(
     [mf-mine-plus]="t=0.08,weight=1.22,$long"
-    [mf-mine]='t=0.1'
+    [mf-mine]='t=0.1,negatives=shared,drawn=800,batch=1024,rate=0.001,epochs=30'
     [mf-infonce]='t=0.1'
     [mf-infonce-debiased]='t=0.1'
     [mf-ccl]="margin=0.9,weight=150,$long"
