@@ -13,7 +13,9 @@ GRID = ("-m", "ease", "--grid", "l2=1,10,100", "-m", "popularity", "-k", "ndcg@1
 
 
 @pytest.mark.parametrize("split", ["strong", "weak", "last[by=file]"])
-@pytest.mark.parametrize("how", [(), ("-j", "2")], ids=["here", "j2"])
+@pytest.mark.parametrize(
+    "how", [(), pytest.param(("-j", "2"), marks=pytest.mark.slow)], ids=["here", "j2"]
+)
 def test_the_winners_are_kept_as_they_were_measured(split, how, recbench, own, folder):
     words = ["run", *own, "--split", split, *GRID, *how, "-o", "out"]
     result = recbench(*words, "--save", "models", "--save-lists", "lists")
