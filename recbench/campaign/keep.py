@@ -70,7 +70,9 @@ class Keep:
                 (top,) = rank([scorer], held, depth)
                 users = plan.dataset.user_ids.take(pa.array(held.users))
                 _write(self.lists / name, trial, _table(top, depth, users, items))
-                _write_qrels(self.lists / f"{plan.dataset.name}.qrels", held, users, items)
+                _write_qrels(
+                    self.lists / f"{_file_name(plan.dataset.name)}.qrels", held, users, items
+                )
         except OSError as error:
             raise DataError(
                 f"{error.filename or name} cannot be written ({error.strerror})"
@@ -82,7 +84,12 @@ NOTHING = Keep()
 
 def _name(trial: Trial, plan: Plan) -> str:
     seed = f"-{trial.seed}" if trial.model.stochastic else ""
-    return f"{quote(plan.dataset.name, safe='')}-{trial.model.name}{seed}"
+    return f"{_file_name(plan.dataset.name)}-{_file_name(trial.model.shown)}{seed}"
+
+
+def _file_name(name: str) -> str:
+    """A name as part of that of a file, the same only for the same."""
+    return quote(name, safe="+")
 
 
 def _trial_of(path: Path) -> str | None:

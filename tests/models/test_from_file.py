@@ -75,8 +75,11 @@ def test_several_files_stand_side_by_side_under_their_labels(recbench, own, fold
     frame.to_csv(folder / "one.csv", index=False)
     frame.assign(score=-frame["score"]).to_csv(folder / "two.csv", index=False)
     files = ["-m", "file:one.csv", "-m", "file[path=two.csv,label=ease]"]
-    result = recbench("run", *own, *files, "-m", "ease[l2=5]", "-k", "ndcg@5", "-o", "out")
+    words = ["run", *own, *files, "-m", "ease[l2=5]", "-k", "ndcg@5", "-o", "out"]
+    result = recbench(*words, "--save-lists", "lists")
     assert result.exit_code == 0, result.output
+    kept = {path.stem for path in (folder / "lists").glob("*.run")}
+    assert kept == {"toy-file%3Aone", "toy-file%3Aease", "toy-ease"}
     table = pd.read_csv(folder / "out" / "metrics.csv")
     tested = table[table["part"] == "test"].set_index("model")["ndcg@5"]
     assert set(tested.index) == {"file:one", "file:ease", "ease"}
