@@ -6,19 +6,13 @@ from typing import Any
 import click
 
 from recbench.cli.common import PATH, complete, say
-from recbench.cli.run_options import DATA, source_of
+from recbench.cli.run_options import file_options, source_of
 from recbench.errors import UsageError
-
-
-def _own(function: Any) -> Any:
-    for option in reversed(DATA[1:]):  # but --dataset, which is the argument here
-        function = option(function)
-    return function
 
 
 @click.command()
 @click.argument("dataset", metavar="[NAME]", required=False, shell_complete=complete("datasets"))
-@_own
+@file_options
 @click.option("--split", help="A name of `recbench list splits`; default: the dataset's own.")
 @click.option("--to", "form", type=click.Choice(["csv", "lightgcn", "recbole"]), default="csv",
               show_default=True, help="Which files to write.")  # fmt: skip

@@ -6,7 +6,7 @@ import click
 
 from recbench.cli.common import PATH, Bars, complete, plugin_option, print_json, say
 from recbench.cli.output import format_options, show_views
-from recbench.cli.run_options import DATA, OF_FILE, given_options, source_of
+from recbench.cli.run_options import OF_FILE, data_options, given_options, source_of
 from recbench.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -18,17 +18,11 @@ WAYS = ("users", "for_file", "typed_histories", "histories")
 """How to say for whom."""
 
 
-def _options(function: Any) -> Any:
-    for option in reversed(DATA):
-        function = option(function)
-    return function
-
-
 @click.command()
 @click.option("-m", "--model", shell_complete=complete("models"),
               help="Fit this on all there is, such as 'ease[l2=80]'.")  # fmt: skip
 @click.option("--saved", type=PATH, metavar="DIR", help="Or take a model that `run --save` wrote.")
-@_options
+@data_options
 @click.option("--for", "users", multiple=True, metavar="USER",
               help="A user of the data; repeatable. Default: all of them.")  # fmt: skip
 @click.option("--for-file", type=PATH, help="Users of the data, one on each line.")

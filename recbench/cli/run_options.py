@@ -1,6 +1,6 @@
 """The options of `recbench run`, in the groups its help shows them in."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,11 +208,21 @@ OUTPUT = [
 ]  # fmt: skip
 
 
-def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `recbench run`."""
-    for option in reversed([*DATA, *WHAT, *HOW, *OUTPUT]):
-        function = option(function)
-    return function
+def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Give a command these options, in this order."""
+
+    def give(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return give
+
+
+run_options = with_options([*DATA, *WHAT, *HOW, *OUTPUT])
+data_options = with_options(DATA)
+file_options = with_options(DATA[1:])
+"""Those of an own file, for a command whose argument is the name of a dataset."""
 
 
 def as_config(ctx: click.Context) -> str:

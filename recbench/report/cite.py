@@ -46,9 +46,8 @@ def references() -> Mapping[str, str]:
 
 def entries(text: str) -> dict[str, str]:
     """The entries of a BibTeX text by key."""
-    found = re.findall(r"^@\w+\{(\S+?),.*?^\}", text, re.MULTILINE | re.DOTALL)
-    bodies = re.findall(r"^@\w+\{.*?^\}", text, re.MULTILINE | re.DOTALL)
-    return dict(zip(found, bodies, strict=True))
+    found = re.finditer(r"^@\w+\{(\S+?),.*?^\}", text, re.MULTILINE | re.DOTALL)
+    return {entry[1]: entry[0] for entry in found}
 
 
 def _plain(text: str) -> str:

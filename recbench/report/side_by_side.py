@@ -43,7 +43,7 @@ def layout(
 
 
 def side_by_side(campaigns: Sequence[Campaign], wanted: Layout) -> View:
-    """The selected trials of all folders in one table, best first by the first column."""
+    """The selected trials of all folders in one table, the best on average first."""
     blocks = _blocks(campaigns, wanted)
     columns = dict[str, dict[str, float]]()
     groups, ranked = list[tuple[str, list[str]]](), list[str]()
