@@ -174,6 +174,23 @@ def induced_rank(sigma: Vector, p: float) -> tuple[int, float]:
     return rank, float(thresholds[rank - 1]) if rank else 0.0
 
 
+def power_threshold(sigma: Vector, l2: float, power: float) -> float:
+    """The μ that minimises ‖R - A‖² + 2λ ‖A‖_*^power if all σ fall by it.
+
+    There μ = λ power ‖A‖_*^(power - 1). The right side, of Σ (σ_i - μ)₊, falls as μ rises to σ_1.
+    """
+    if power == 1.0:
+        return l2
+    low, high = 0.0, float(sigma[0])
+    while low < (middle := (low + high) / 2) < high:
+        norm = float(np.maximum(sigma - middle, 0.0).sum())
+        if middle < l2 * power * norm ** (power - 1.0):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 @MODELS.register("regularized-pca")
 @dataclass(frozen=True)
 class RegularizedPca(Model):
@@ -183,10 +200,13 @@ class RegularizedPca(Model):
     family = Spectral()
     k: int = rank_param("the rank of the data")
     l2: float = param(5.0, help="penalty λ on both factors; what σ is lowered by", low=0, log=True)
+    norm_power: float = param(
+        1.0, help="of the nuclear norm in ‖R - A‖² + 2λ ‖A‖_*^power", low=1, high=4, later=True
+    )
 
     def shrink(self, sigma: Vector) -> Vector:
-        """Minimise ‖R - PQᵀ‖² + λ (‖P‖² + ‖Q‖²): every singular value falls by λ."""
-        return soft(sigma, self.l2)
+        """Minimise ‖R - PQᵀ‖² + λ (‖P‖² + ‖Q‖²), or a power: every singular value falls by μ."""
+        return soft(sigma, power_threshold(sigma, self.l2, self.norm_power))
 
 
 @MODELS.register("mf-dropout")
