@@ -14,7 +14,7 @@ import numpy as np
 
 from recbench.errors import RecbenchError, UsageError
 from recbench.evaluate.ranking import Ranking
-from recbench.linalg.topk import real
+from recbench.linalg.real import real
 from recbench.linalg.types import Counts, Flags, Indices, Vector
 from recbench.registry import METRICS
 

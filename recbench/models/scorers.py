@@ -17,6 +17,7 @@ from scipy import sparse
 from recbench.errors import RecbenchError, Refused
 from recbench.fields import LARGEST
 from recbench.linalg import topk
+from recbench.linalg.real import real
 from recbench.linalg.topk import Panels, Scale, Scales, Top
 from recbench.linalg.types import Floats, Indices, Progress, silent
 
@@ -64,7 +65,7 @@ class Base(ABC):
                     f"{type(self).__name__}.score gave a block of shape {np.shape(block)} instead "
                     f"of {(stop - start, items)}; it must be users x items"
                 )
-            return topk.real(block, f"what {type(self).__name__}.score gives")
+            return real(block, f"what {type(self).__name__}.score gives")
 
         return topk.top_of_blocks(block, query.seen, query.k, scales, progress)
 
