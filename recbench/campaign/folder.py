@@ -33,7 +33,7 @@ from recbench.campaign import manifest as manifests
 from recbench.campaign.manifest import MANIFEST, Manifest, is_as_written, refuse_newer
 from recbench.campaign.row import Row, furthest
 from recbench.campaign.table import csv_text, table
-from recbench.errors import DataError
+from recbench.errors import DataError, printable
 from recbench.fields import Misfit, checked, parsed
 from recbench.files import (
     DIGEST,
@@ -146,7 +146,7 @@ class Campaign:
         trial, part, text = (word[1].decode("utf-8", "replace") if word else "" for word in words)
         stopped = re.search(rb'"stopped": (\d{1,9})', line)
         self._lines.pop((trial, part, int(stopped[1]) if stopped else 0), None)
-        name = f"{text} on {part} (trial {trial})" if trial and part and text else ""
+        name = printable(f"{text} on {part} (trial {trial})") if trial and part and text else ""
         key = (trial, part) if name else ("", digest_of(line))
         self._damaged[key] = name
 

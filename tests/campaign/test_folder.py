@@ -128,6 +128,12 @@ def test_a_line_of_the_log_that_is_something_else_is_not_a_row(campaign):
     assert "3 damaged lines" in campaign.problems()[0]
 
 
+def test_what_is_said_of_a_damaged_line_does_not_speak_to_the_terminal(campaign):
+    campaign.log.write_text('{"trial": "t", "part": "test", "text": "e\x0case[\x1b[31m]"}\n')
+    campaign.rows()
+    assert "e?ase[?[31m] on test (trial t)" in campaign.problems()[0]
+
+
 def test_a_run_replaces_what_it_said_of_itself(campaign):
     campaign.add_run(RUN | {"id": "a", "status": "running"})
     campaign.add_run(RUN | {"id": "b", "status": "running"})

@@ -176,7 +176,7 @@ def test_what_is_not_known_cannot_be_saved_and_is_not_made_from_files(tmp_path):
         ({"files": ["0.npy"]}, "files: must be a mapping"),
         ({"scale": "x"}, "a scale of shape () for 30 items"),
         ({"base": {"kind": "constant", "with": {"scores": 7}}}, "holds no model, or a damaged one"),
-        ({"history": {"array": "1.npy"}}, "histories of other users or items"),
+        ({"history": {"array": "0.npy"}}, "histories of other users or items"),
     ],
 )
 def test_a_field_of_another_type_is_named(tmp_path, changes, says):
