@@ -11,7 +11,6 @@ from recbench.data.catalog import EMBEDDED, Entry, load_catalog
 from recbench.data.clean import prepare
 from recbench.data.dataset import Dataset, load_embedded
 from recbench.data.fetch.cache import digest_file
-from recbench.data.fetch.raw import fetch
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Recipe
@@ -183,6 +182,8 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
 
 def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
     """The raw files of an entry, fetched if need be, after saying what its publisher asks."""
+    from recbench.data.fetch.raw import fetch  # brings the network, which most runs do not need
+
     if entry.terms.text:
         access.announce(f"{entry.name}: {entry.terms.text}")
     paths = fetch(entry, access.home, **access.fetching)
