@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from recbench.params import Value
 from recbench.registry import METRICS
@@ -35,8 +36,7 @@ class Row:
     seed: int
     dtype: str
     part: str
-    status: str
-    """'ok', 'failed' or 'skipped'."""
+    status: Literal["ok", "failed", "skipped"]
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, bool | int | float] = field(default_factory=dict)

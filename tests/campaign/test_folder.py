@@ -110,6 +110,7 @@ def test_a_field_of_another_type_is_named(campaign, changes, says):
     [
         {"seed": "x"}, {"metrics": {"ndcg@20": "high"}}, {"trial": ["t"]}, {"users": 10**30},
         {"parameters": {"l2": [1]}}, {"files": {"a": None}}, {"text": "\ud800"},
+        {"status": "\x1b[m"},
     ],
 )  # fmt: skip
 def test_a_row_with_a_field_of_another_type_is_left_out(campaign, changes):
