@@ -24,7 +24,10 @@ WORDS = (
     ("show", "--trials", "--format", "csv", "out"), ("report", "out"), ("info", "debian"),
     ("compare", "-o", "out", "ease", "popularity"), ("export", "toy", "-o", "exported"),
     ("fetch", "-f", "toy"), (*mischief.RUN, "-o", "new"), (*mischief.RUN, "-o", "new", "-j", "2"),
-    (*mischief.RUN, "-o", "out"), ("completion", "bash"), ("recipe-search", "--help"),
+    (*mischief.RUN, "-o", "out"), ("completion", "bash"), ("cite", "out"),
+    ("recommend", "-m", "popularity", "--data", mischief.TOY, "--user", "u", "--item", "i"),
+    ("recommend", "-m", "ials[factors=2]", "-d", "toy", "-o", "new", "--for", "1"),
+    ("recipe-search", "--help"),
 )  # fmt: skip
 WHOLE = 0.1
 """The share of tries that are whole processes although they need not be."""
@@ -45,6 +48,7 @@ class Place(Start):
 def _limit(kind: int, *numbers: int) -> Callable[[Place, random.Random], None]:
     def spoil(place: Place, dice: random.Random) -> None:
         number = dice.choice(numbers)
+        place.whole |= kind == resource.RLIMIT_AS  # threads of libraries begin anew in a copy
         place.before.append(lambda: resource.setrlimit(kind, (number, number)))
 
     return spoil

@@ -95,6 +95,8 @@ def _be(start: Start, err: int) -> NoReturn:
         out = os.open(os.devnull, os.O_WRONLY) if start.out is None else start.out
         for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
             os.dup2(stream, number)
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as Python would begin
+        sys.stderr = open(2, "w", closefd=False, errors="backslashreplace")  # noqa: SIM115
         for step in start.before:
             step()
         if start.whole:
