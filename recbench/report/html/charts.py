@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 84, 16, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 92, 16, 12, 46
 LETTER = 7.0
 """Pixels that a letter of a tick takes."""
+LARGER = 1.6
+"""How many times as large text is drawn on a narrow screen."""
 SERIES = 8
 """How many colours the page defines, as --s0 to --s7."""
 
@@ -100,7 +102,7 @@ class Axis:
             return [self.low]
         rough = (self.high - self.low) / 5
         power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
+        step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
         first = math.ceil(self.low / step - 1e-9)
         return [i * step for i in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
@@ -122,11 +124,13 @@ def number(value: float) -> str:
 
 def _below(y: float, places: Mapping[float, str]) -> str:
     """Ticks below an axis or a map: those that have room, and half of them on a narrow screen."""
-    words = "".join(places.values())
     apart = (max(places) - min(places)) / max(1, len(places) - 1)
-    every = math.ceil((LETTER * len(words) / len(places) + LETTER) / apart) if apart else 1
+    needed = LETTER * (sum(map(len, places.values())) / len(places) + 1)
+    every = math.ceil(needed / apart) if apart else 1
+    crowded = LARGER * needed > apart * every
     return "".join(
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle"{SPARE * (i % 2)}>{word}</text>'
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle"{SPARE * (crowded and i % 2)}>'
+        f"{word}</text>"
         for i, (x, word) in enumerate([*places.items()][::every])
     )
 
@@ -220,7 +224,7 @@ def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, v
     texts = [_below(bottom + 16, middles)]
     texts += [
         f'<text x="{LEFT - 6}" y="{bottom - tall * (i + 0.5) + 4:.1f}" text-anchor="end"'
-        f"{SPARE * (i % 2)}>{number(name)}</text>"
+        f"{SPARE * (tall < LARGER * LETTER * 2 and i % 2)}>{number(name)}</text>"
         for i, name in enumerate(rows)
     ]
     words = (

@@ -33,7 +33,7 @@ def asset(name: str) -> str:
 
 def document(title: str, body: str, *more: str) -> str:
     """One HTML file that needs no other; `more` names styles and scripts beside those of all."""
-    styles = "".join(asset(name) for name in ("page.css", "chart.css", *more) if "css" in name)
+    styles = "".join(asset(name) for name in ("chart.css", "page.css", *more) if "css" in name)
     scripts = "".join(asset(name) for name in ("page.js", *more) if "js" in name)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -46,7 +46,8 @@ def document(title: str, body: str, *more: str) -> str:
 def charts_of(figures: Sequence[Figure]) -> str:
     """Figures beside each other, each with what it draws as a table."""
     blocks = "".join(
-        f"<div class=chart><h3>{escape(one.heading)}</h3>{one.chart}{_data(one.chart.data)}</div>"
+        f'<div class=chart data-k="{escape(one.name)}"><h3>'
+        f"{escape(one.heading)}</h3>{one.chart}{_data(one.chart.data)}</div>"
         for one in figures
     )
     return f"<div class=charts>{blocks}</div>"
