@@ -6,9 +6,9 @@ import shutil
 import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 class Browser:
     """One session: pages are opened, looked at and clicked on as a person would."""
 
-    def __init__(self, address: str, width: int, dark: bool) -> None:
-        self.address = address
+    def __init__(self, port: int, width: int, dark: bool) -> None:
+        self.port, self.session = port, ""
         arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         options = {
             "binary": CHROMIUM,
@@ -35,7 +35,7 @@ class Browser:
             del options["mobileEmulation"]
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
-        self.address += f"/session/{session['sessionId']}"
+        self.session = f"/session/{session['sessionId']}"
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._devtools("Emulation.setEmulatedMedia", features=[scheme])
         self._devtools("Network.enable")
@@ -45,12 +45,13 @@ class Browser:
         )  # fmt: skip
 
     def _ask(self, method: str, path: str, content: object = None) -> Any:
-        body = None if content is None else json.dumps(content).encode()
-        request = urllib.request.Request(
-            self.address + path, body, {"Content-Type": "application/json"}, method=method
-        )
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return json.load(answer)["value"]
+        body = None if content is None else json.dumps(content)
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=120)) as connection:
+            connection.request(method, self.session + path, body)
+            with connection.getresponse() as answer:
+                value = json.loads(answer.read())["value"]
+                assert answer.status == 200, value
+        return value
 
     def _devtools(self, command: str, **settings: object) -> Any:
         return self._ask("POST", "/goog/cdp/execute", {"cmd": command, "params": settings})
@@ -101,7 +102,7 @@ def browser(width: int = 1280, *, dark: bool = False) -> Iterator[Browser]:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.1)
-        session = Browser(f"http://127.0.0.1:{port}", width, dark)
+        session = Browser(port, width, dark)
         try:
             yield session
         finally:

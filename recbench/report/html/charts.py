@@ -125,7 +125,7 @@ def number(value: float) -> str:
 def _below(y: float, places: Mapping[float, str]) -> str:
     """Ticks below an axis or a map: those that have room, and half of them on a narrow screen."""
     apart = (max(places) - min(places)) / max(1, len(places) - 1)
-    needed = LETTER * (sum(map(len, places.values())) / len(places) + 1)
+    needed = LETTER * (max(map(len, places.values())) + 1)
     every = math.ceil(needed / apart) if apart else 1
     crowded = LARGER * needed > apart * every
     return "".join(
