@@ -48,11 +48,12 @@ def _lines(path: Path) -> Iterator[dict[str, str]]:
     """The lines of a table; text that was kept from being a formula is as it was."""
     try:
         text = path.read_bytes().decode()
-        for line in csv.DictReader(io.StringIO(text, newline="")):
-            yield {str(name): _unmarked(cell) for name, cell in line.items() if cell is not None}
+        for cells in csv.DictReader(io.StringIO(text, newline="")):
+            cells.pop(None, None)  # what stands behind the last column
+            yield {name: _unmarked(cell) for name, cell in cells.items() if cell is not None}
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, csv.Error, TypeError) as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not a table ({error!s:.80})") from error
 
 

@@ -57,7 +57,8 @@ def command(folders: tuple[Path, ...], output: Path, published: tuple[Path, ...]
     try:
         output.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
-            temporary.write_text(page(Board(sources, left_out, rows)), encoding="utf-8")
+            text = page(Board(sources, left_out, rows))
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise DataError(f"{error.filename or path} cannot be written ({error.strerror})") from error
     click.echo(path)

@@ -57,6 +57,16 @@ def test_a_damaged_table_is_refused_by_line(campaign, before, after, said):
         assert not rows_of(campaign.folder, campaign.manifest()["runs"])
 
 
+def test_lines_that_are_too_long_or_too_short_are_no_surprise(campaign):
+    path = campaign.folder / "metrics.csv"
+    head, first, *_ = path.read_text().splitlines()
+    path.write_text(f"{head}\n{first},more,and more\n")
+    assert [row.trial for row in rows_of(campaign.folder, [])] == ["t1"]
+    path.write_text(f"{head}\ntoy\n")
+    with pytest.raises(DataError, match="line 2"):
+        rows_of(campaign.folder, [])
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b'trial,part\n"' + b"x" * 200_000])
 @pytest.mark.parametrize("name", ["metrics.csv", "costs.csv"])
 def test_what_is_no_table_is_refused_by_name(campaign, name, content):

@@ -114,7 +114,14 @@ def test_the_board_is_filtered(made, width):
         page.type("[name=metric]", "ndcg@100")
         assert page.run(lines) == linear
         assert page.run(columns) == 1
-        assert page.run(VISIBLE % ".overview tbody a") > 0
+        assert page.run(VISIBLE % ".overview tbody a") == linear
+        assert page.run(VISIBLE % ".overview thead small") == 1
+        models = page.run(
+            "return new Set([...document.querySelectorAll('.models tbody tr')]"
+            ".filter(e => e.checkVisibility()).map(e => e.cells[0].innerText"
+            ".split('\\n')[0])).size"
+        )
+        assert page.run(VISIBLE % ".overview tbody tr") == models
 
         page.type("[name=words]", "EDLAE p=0.2")
         assert 0 < page.run(lines) < linear

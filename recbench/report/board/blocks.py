@@ -118,14 +118,15 @@ def blocks(sources: Sequence[Source]) -> list[Block]:
     for source in sources:
         for place in dict.fromkeys(row.place for row in source.rows):
             here = [row for row in source.rows if row.place == place]
-            tested = any(row.part == "test" and row.status == "ok" for row in here)
-            part = "test" if tested else "valid"
-            lines.setdefault((*place, part), []).extend(_lines(source, here, part, taken))
+            tested = {row.model for row in here if row.part == "test" and row.status == "ok"}
+            rest = [row for row in here if row.model not in tested]
+            lines.setdefault((*place, "test"), []).extend(_lines(source, here, "test", taken))
+            lines.setdefault((*place, "valid"), []).extend(_lines(source, rest, "valid", taken))
     return [_block(key, group) for key, group in sorted(lines.items()) if group]
 
 
 def _lines(source: Source, rows: Sequence[Row], part: str, taken: set[str]) -> Iterator[Line]:
-    select = source.select(rows[0].dataset)
+    select = source.select(rows[0].dataset) if rows else ""
     tried = Counter(
         model for model, _ in {(r.model, r.text) for r in rows if r.part == "valid" and r.metrics}
     )
@@ -144,7 +145,8 @@ def _block(key: Key, lines: Sequence[Line]) -> Block:
     metrics = dict.fromkeys(
         name for line in lines for row in line.standing.rows for name in row.metrics
     )
-    ((select, _),) = Counter(line.select for line in lines).most_common(1)
+    chosen = [name for name, _ in Counter(line.select for line in lines).most_common()]
+    select = next((name for name in (*chosen, *metrics) if name in metrics), "")
     runs = [run for line in lines for run in line.source.runs_of(line.first)]
     ranked = sorted(
         lines,

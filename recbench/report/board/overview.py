@@ -1,6 +1,6 @@
 """All models on all datasets: a line for each model, a column for each block."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from recbench.report.board.blocks import Block
@@ -12,9 +12,8 @@ from recbench.report.leaderboard import PARTS
 def overview(blocks: Sequence[Block]) -> str:
     """All models on all blocks, by the metric that chose them or the one that is asked for."""
     head = "".join(
-        f'<th class=n{attributes(d=block.dataset)}><a href="#{block.id}" '
-        f'title="{escape(block.title)}">{escape(_head(block, blocks))}</a>'
-        f"<br><small>{escape(block.select)}</small></th>"
+        f'<th class=n{_filtered(block)}><a href="#{block.id}" title="{escape(block.title)}">'
+        f"{escape(_head(block, blocks))}</a>{''.join(_named(block))}</th>"
         for block in blocks
     )
     models = dict.fromkeys(
@@ -24,7 +23,7 @@ def overview(blocks: Sequence[Block]) -> str:
             for line in block.lines
         )
     )
-    rows = "".join(_overview_row(blocks, FAMILIES[index], model) for index, model in models)
+    rows = "".join(_row(blocks, model) for _, model in models)
     return (
         "<h2>All models on all datasets</h2><p class=notes>By the metric in the head of "
         "a column, or the one above; several values are of several campaigns. Columns are not "
@@ -41,18 +40,31 @@ def _head(block: Block, others: Sequence[Block]) -> str:
     return f"{dataset}, {name if len(same) == 1 else split}: {PARTS[part]}"
 
 
-def _overview_row(blocks: Sequence[Block], family: str, model: str) -> str:
-    texts, entries = [model], []
+def _filtered(block: Block) -> str:
+    """What hides a column: another dataset, or a metric that was not measured there."""
+    return attributes(d=block.dataset, m=" ".join(block.metrics))
+
+
+def _named(block: Block) -> Iterator[str]:
+    """The metric of a column, whichever is asked for."""
+    for metric in block.metrics:
+        yield f"<small{_shown(block, metric)}>{escape(metric)}</small>"
+
+
+def _shown(block: Block, metric: str) -> str:
+    """One metric is shown at a time: the one that selected, or the one asked for."""
+    return attributes(k=metric) + (" data-rest hidden" if metric != block.select else "")
+
+
+def _row(blocks: Sequence[Block], model: str) -> str:
+    entries = []
     for block in blocks:
-        same = [line for line in block.lines if line.first.model == model]
-        texts += [searched(line)["t"] for line in same]
         values = "".join(
-            f"<span{attributes(k=metric)}{' data-rest hidden' if metric != block.select else ''}>"
+            f"<span{attributes(**searched(line))}{_shown(block, metric)}>"
             f"{number(line, metric, f'{line.standing.mean(metric):.4f}')}</span>"
-            for line in same
+            for line in block.lines
             for metric in block.metrics
-            if metric in line.first.metrics
+            if line.first.model == model and metric in line.first.metrics
         )
-        entries.append(f"<td class=n{attributes(d=block.dataset)}>{values}</td>")
-    words = attributes(f=family, t=" ".join(texts))
-    return f"<tr{words}><td>{escape(model)}</td>{''.join(entries)}</tr>"
+        entries.append(f"<td class=n{_filtered(block)}>{values}</td>")
+    return f"<tr><td>{escape(model)}</td>{''.join(entries)}</tr>"

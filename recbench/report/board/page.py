@@ -101,6 +101,8 @@ def _campaign(source: Source) -> str:
         f"{escape(run['written'])}</summary>{provenance(run)}</details>"
         for run in source.runs
     )
+    bad = sum(row.status != "ok" for row in source.rows)
+    doubts += f"<p class=notes>{counted(bad, 'row')} without numbers.</p>" if bad else ""
     none = "" if source.runs else "<p class=notes>There is no manifest: nobody knows how.</p>"
     return (
         f'<section class=campaign id="c-{slug(source.name)}"><h3>{escape(source.name)}</h3>'

@@ -5,17 +5,19 @@ from html import escape
 
 from recbench.errors import counted
 from recbench.report.board.blocks import Block, Line, Printed
+from recbench.report.board.families import family
 from recbench.report.board.marks import attributes, number
 
 
 def beside(block: Block, line: Line, metric: str, numbers: Sequence[Printed]) -> str:
     """What papers print for a value, leading to the line of the table of printed numbers."""
-    return "".join(
-        f'<br><small>printed <a href="#{block.id}-p{index}" title="{escape(one.row.source)}">'
-        f"{escape(one.row.printed)}</a></small>"
-        for index, one in enumerate(numbers)
-        if line in one.lines and one.row.metric == metric
-    )
+    found: dict[str, str] = {}
+    for index, one in enumerate(numbers):
+        if line in one.lines and one.row.metric == metric:
+            place = f'href="#{block.id}-p{index}" title="{escape(one.row.source)}"'
+            text = escape(one.row.printed)
+            found.setdefault(text, f"<br><small>printed <a {place}>{text}</a></small>")
+    return "".join(found.values())
 
 
 def table(block: Block, numbers: Sequence[Printed]) -> str:
@@ -38,6 +40,7 @@ def _row(block: Block, index: int, one: Printed) -> str:
     row = one.row
     words = {
         "k": row.metric,
+        "f": family(row.our_model),
         "t": f"{row.our_model} {row.model} {row.source} {row.our_split}".lower(),
     }
     here = "<br>".join(

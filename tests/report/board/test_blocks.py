@@ -46,6 +46,22 @@ def test_a_line_is_the_trial_that_validation_chose_and_says_among_how_many():
     assert lines["dlae"].tried == 0
 
 
+def test_what_was_only_validated_stands_apart():
+    running = [
+        trial(1, 0.7),
+        replace(trial(1, 0.6), part="test"),
+        replace(trial(2, 0.8), model="dlae"),
+    ]
+    made = {block.key[3]: block for block in blocks([source(*running)])}
+    assert [line.first.model for line in made["test"].lines] == ["ease"]
+    assert [line.first.model for line in made["valid"].lines] == ["dlae"]
+
+
+def test_a_metric_that_selected_and_was_not_measured_on_test_does_not_hide_the_others():
+    (block,) = blocks([source(RESULT, select="ndcg@100")])
+    assert block.select == "ndcg@20"
+
+
 def test_addresses_within_the_page_are_never_shared():
     odd = [replace(RESULT, trial=name, model=name, text=name) for name in ("a b", "a/b", "a-b")]
     (block,) = blocks([source(*odd), source(*odd, name="mine!")])
