@@ -1,6 +1,5 @@
 """A headless Chromium, driven through chromedriver by plain HTTP: the WebDriver protocol."""
 
-import base64
 import json
 import shutil
 import socket
@@ -57,7 +56,7 @@ class Browser:
         return self._ask("POST", "/goog/cdp/execute", {"cmd": command, "params": settings})
 
     def open(self, path: Path, address: str = "") -> None:
-        """Open a file."""
+        """Open a file, at an address within it."""
         self._ask("POST", "/url", {"url": path.resolve().as_uri() + address})
 
     def run(self, script: str) -> Any:
@@ -77,10 +76,6 @@ class Browser:
     def complaints(self) -> list[str]:
         """What the console has been told since it was last asked."""
         return [entry["message"] for entry in self._ask("POST", "/se/log", {"type": "browser"})]
-
-    def picture(self) -> bytes:
-        """What is on the screen, as PNG."""
-        return base64.b64decode(self._ask("GET", "/screenshot"))
 
     def close(self) -> None:
         """End the session."""

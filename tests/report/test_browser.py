@@ -1,5 +1,6 @@
 """The board and the report as they are used: in a browser, on a screen and on a phone."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def made(tmp_path_factory) -> Path:
     assert left_out == []
     assert {one.name for one in sources} >= {"debian-ten", "gowalla-given", "gowalla-als"}
     (folder / "board.html").write_text(page(Board(sources, left_out, [row()])))
+    some, _ = gather([RESULTS / name for name in ("debian-ten", "gowalla-given", "gowalla-als")])
+    (folder / "some.html").write_text(page(Board(some, [], [])))
     campaign = Campaign(folder / "campaign")
     campaign.create()
     campaign.add_run(RUN)
@@ -96,7 +99,7 @@ def test_figures_unfold_their_data_which_sort(made):
 def test_the_board_is_filtered(made, width):
     lines, columns = VISIBLE % ".models tbody tr", VISIBLE % ".models th[data-k]"
     with browser(width) as page:
-        page.open(made / "board.html")
+        page.open(made / "some.html")
         every = page.run(lines)
         assert page.run("return document.querySelector('output').textContent") == f"{every} lines"
 
@@ -138,13 +141,13 @@ def test_the_board_is_filtered(made, width):
 @pytest.mark.parametrize("width", [1280, 360])
 def test_a_number_leads_to_its_trial_and_back(made, width):
     with browser(width) as page:
-        page.open(made / "board.html")
+        page.open(made / "some.html")
         assert page.run(VISIBLE % ".trial") == 0
         page.click(".models tbody td.n a")
         assert page.run(VISIBLE % ".trial") == 1
         words = page.run("return document.querySelector('.trial:target').innerText")
         shown = page.run("return document.querySelector('.models tbody td.n a').textContent")
-        full = [word for word in words.split() if word.startswith("0.") and len(word) > 10]
+        full = re.findall(r"\b0\.\d{10,}", words)
         assert shown in {f"{float(number):.4f}" for number in full}
         page.click(".trial:target .close")
         assert page.run(VISIBLE % ".trial") == 0
@@ -166,6 +169,7 @@ def test_a_point_of_a_chart_leads_to_its_trial_and_a_printed_number_to_its_line(
     ]
     one = source(rows[0], replace(rows[1], model="dlae", text="dlae"))
     (tmp_path / "page.html").write_text(page(Board([one], [], [row(printed="0.51")])))
+    (tmp_path / "elsewhere.html").write_text("<!doctype html><title>x</title>")
     with browser() as driven:
         driven.open(tmp_path / "page.html")
         driven.click(".chart a circle")
@@ -174,6 +178,10 @@ def test_a_point_of_a_chart_leads_to_its_trial_and_a_printed_number_to_its_line(
         assert driven.run(VISIBLE % ".printed tbody tr") == 0
         driven.click(".models td small a")
         assert driven.run(VISIBLE % ".printed tbody tr") == 1
+        shared = driven.run("return location.hash")
+        driven.open(tmp_path / "elsewhere.html")
+        driven.open(tmp_path / "page.html", shared)
+        assert driven.run(VISIBLE % ".printed tbody tr:target") == 1
         assert driven.complaints() == []
 
 

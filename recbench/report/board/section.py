@@ -10,7 +10,7 @@ from recbench.report.board import papers
 from recbench.report.board.blocks import Block, Line, Printed, printed, slug
 from recbench.report.board.marks import attributes, number, searched
 from recbench.report.html.charts import Point, lines, pareto
-from recbench.report.html.document import Figure, charts_of
+from recbench.report.html.document import SHARED, Figure, charts_of
 from recbench.report.standings import more_is_better
 from recbench.report.tables import SPREAD, Cell, View, cells, is_missing, written
 
@@ -160,7 +160,7 @@ def _charts(block: Block, families: Sequence[str]) -> str:
     machines = set().union(*(line.machines for line in able))
     if len(machines) > 1:
         notes.append(f"Seconds are of different machines: {', '.join(sorted(machines))}.")
-    said = "".join(f"<p class=notes>{escape(note)}</p>" for note in notes)
+    said = "".join(f"<p class=notes>{escape(note)}</p>" for note in [*notes, SHARED])
     return f"<h3>Quality and cost</h3>{charts_of(figures)}{''.join(fronts)}{said}"
 
 

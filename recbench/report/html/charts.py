@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 92, 16, 12, 46
@@ -124,7 +125,7 @@ def number(value: float) -> str:
 
 def _below(y: float, places: Mapping[float, str]) -> str:
     """Ticks below an axis or a map: those that have room, and half of them on a narrow screen."""
-    apart = (max(places) - min(places)) / max(1, len(places) - 1)
+    apart = min((b - a for a, b in pairwise(places)), default=0.0)
     needed = LETTER * (max(map(len, places.values())) + 1)
     every = math.ceil(needed / apart) if apart else 1
     crowded = LARGER * needed > apart * every

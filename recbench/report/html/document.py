@@ -13,6 +13,8 @@ from recbench.report.html.charts import Chart, Data
 MOST_DATA = 400
 """Lines of the table of a figure: more would only be slow to open."""
 
+SHARED = "Of models that were fitted together: their share of the seconds, the memory of all."
+
 
 @dataclass(frozen=True)
 class Figure:

@@ -8,7 +8,7 @@ from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row
 from recbench.errors import counted
 from recbench.report.html import convergence
-from recbench.report.html.document import Figure, charts_of, document, provenance
+from recbench.report.html.document import SHARED, Figure, charts_of, document, provenance
 from recbench.report.html.landscapes import against_facts, costs, landscapes
 from recbench.report.html.sweeps import origins
 from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part
@@ -44,14 +44,11 @@ def _details(campaign: Campaign, rows: Sequence[Row], select: str) -> Iterator[s
         metric = select or campaign.select(place[0])
         if len(places) > 1:
             yield f"<h1>{escape(place[0])}, {escape(place[2])}</h1>"
-        yield _charts("Quality and cost", costs(here, metric), COSTS)
+        yield _charts("Quality and cost", costs(here, metric), SHARED)
         yield _charts("Quality and what fits found", against_facts(here, metric))
         yield _charts("Landscapes", landscapes(here, metric, known))
         yield convergence.section(campaign, here, metric)
         yield from (_table(view) for view in views(here, metric, MOST_TRIALS) if _tells(view))
-
-
-COSTS = "Of models that were fitted together: their share of the seconds, the memory of all."
 
 
 def _tells(view: View) -> bool:

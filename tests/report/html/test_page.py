@@ -119,14 +119,22 @@ def test_of_many_points_a_table_has_the_highest():
     assert "<td>p5</td>" in figure
 
 
-def test_ticks_have_room_also_where_text_is_large():
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: heat({(0.00001 * 3**i, 1.0): float(i) for i in range(19)}, "x", "y", "z").content,
+        lambda: lines({"": [(0.35, 0.1, ""), (2.9, 0.2, "")]}, "x", "y", log=True).content,
+        lambda: lines({"": [(1e-5, 0.1, ""), (1e9, 0.2, "")]}, "x", "y", log=True).content,
+        lambda: lines({"": [(1234.0, 0.1, ""), (1234567.0, 0.2, "")]}, "x", "y").content,
+    ],
+)
+def test_ticks_have_room_also_where_text_is_large(make):
     """At 360 px text is 1.6 times as large, in pixels of the drawing; half the ticks make way."""
-    values = [0.00001 * 3**i for i in range(19)]
-    drawn = heat({(a, 1.0): a for a in values}, "x", "y", "z").content
+    drawn = make()
     ticks = re.findall(r'<text x="([\d.]+)"[^>]*middle"([^>]*)>([\d.e-]+)</text>', drawn)
     for scale, shown in ((1, ticks), (LARGER, [tick for tick in ticks if not tick[1]])):
         ends = [(float(x), len(word) * LETTER * scale / 2) for x, _, word in shown]
-        assert len(ends) > 2
+        assert len(ends) > 1
         assert all(b - a > u + v for (a, u), (b, v) in pairwise(ends))
 
 
