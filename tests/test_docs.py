@@ -122,7 +122,7 @@ def test_every_command_of_the_readme_runs(command, recbench, folder, request):
     else:
         both = [SMALL.format(name=name) for name in ("gowalla", "debian")]
         (folder / "datasets.yaml").write_text("".join(both))
-    if words[0] in ("show", "compare", "report", "cite"):
+    if words[0] in ("show", "compare", "report", "board", "cite"):
         assert recbench("run", "-q", "-m", "ease", "-m", "edlae").exit_code == 0
     result = recbench(*words)
     assert result.exit_code == 0, result.output

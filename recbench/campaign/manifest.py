@@ -55,6 +55,8 @@ class Run(TypedDict):
     select: str
     metrics: list[str]
     split: str
+    search: NotRequired[dict[str, Any]]
+    """What proposed trials, by its name, and how it was set."""
     dataset: Data
     peak_memory_bytes: int
     environment: Machine
