@@ -22,6 +22,9 @@ COLUMNS = frozenset([
 """What tables call their own columns."""
 
 
+Status = Literal["ok", "failed", "skipped"]
+
+
 @dataclass(frozen=True)
 class Row:
     """What is known about one trial on one part ('valid' or 'test')."""
@@ -36,7 +39,7 @@ class Row:
     seed: int
     dtype: str
     part: str
-    status: Literal["ok", "failed", "skipped"]
+    status: Status
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, bool | int | float] = field(default_factory=dict)

@@ -9,12 +9,12 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from recbench.brackets import taken_apart
 from recbench.campaign.folder import COSTS, TABLE
 from recbench.campaign.manifest import Run
-from recbench.campaign.row import COLUMNS, STOPPED, Row
+from recbench.campaign.row import COLUMNS, STOPPED, Row, Status
 from recbench.campaign.table import FORMULAS
 from recbench.errors import DataError, UsageError
 from recbench.params import Value
@@ -75,7 +75,7 @@ def _row(line: Mapping[str, str], cost: Cost, runs: Sequence[Run], measured: set
         fingerprint=run["dataset"]["fingerprint"] if run else "",
         parameters=_parameters(line["parameters"]), text=line["parameters"],
         seed=int(line["seed"]), dtype=str(run.get("dtype", "")), part=line["part"],
-        status=line["status"], reason=line.get("reason", ""),
+        status=_status(line["status"]), reason=line.get("reason", ""),
         metrics={name: value for name, value in numbers.items() if name in metrics},
         facts={name: value for name, value in numbers.items() if name not in metrics},
         users=int(line.get("users") or 0), stopped=int(_number(line.get(STOPPED) or "0")),
@@ -90,6 +90,12 @@ def _run_of(dataset: str, name: str, runs: Sequence[Run]) -> Mapping[str, Any]:
     able = [run for run in runs if run["dataset"]["name"] == dataset]
     made = next((run for run in able if run["id"] == name), able[-1] if able else None)
     return {} if made is None else cast("Mapping[str, Any]", made)
+
+
+def _status(text: str) -> Status:
+    if text not in get_args(Status):
+        raise ValueError(f"status {text}")
+    return cast("Status", text)
 
 
 def _number(text: str) -> float:

@@ -146,7 +146,7 @@ def _dataset(entry: Any) -> dict[str, Any]:
         "terms": entry.terms.text, "by hand": list(entry.terms.steps), "notes": entry.notes,
         "cite": entry.cite, "published tables": list(entry.published), "revision": entry.revision,
     }  # fmt: skip
-    return {key: value for key, value in sheet.items() if value not in ("", [])}
+    return {key: value for key, value in sheet.items() if key == "text" or value not in ("", [])}
 
 
 def _file(file: Any) -> str:
