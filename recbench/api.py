@@ -52,7 +52,7 @@ def run(
     *,
     sets: Mapping[str, object] | None = None,
     grid: Grid | None = None,
-    search: str = "grid",
+    search: str | None = None,
     trials: int | None = None,
     search_seed: int = 0,
     split: str | None = None,

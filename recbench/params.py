@@ -13,7 +13,7 @@ import math
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
 
 from recbench.brackets import split_commas, taken_apart
 from recbench.errors import UsageError, unknown
@@ -48,6 +48,8 @@ class Param:
     open_high: bool = False
     log: bool = False
     grid: tuple[Value, ...] = ()
+    search: tuple[float, float] | None = None
+    unless: str = ""
     choices: tuple[str, ...] = ()
     optional: bool = False
     later: bool = False
@@ -86,6 +88,17 @@ class Param:
                 f"parameter '{self.name}' is {format_value(value)}, "
                 f"it must be a number in {self.range}"
             )
+
+    @property
+    def usual(self) -> tuple[float, float] | None:
+        """The ends between which good values are looked for, if that is known."""
+        numbers = [value for value in self.grid if is_number(value)]
+        return self.search or ((min(numbers), max(numbers)) if numbers else None)
+
+    def ends_at(self, value: float) -> bool:
+        """Whether nothing lies beyond a value, as below a penalty of 0."""
+        lowest = value == self.low and not self.open_low
+        return lowest or (value == self.high and not self.open_high)
 
     @property
     def range(self) -> str:
@@ -130,18 +143,24 @@ def param(
     open_high: bool = False,
     log: bool = False,
     grid: tuple[Value, ...] = (),
+    search: tuple[float, float] | None = None,
+    unless: str = "",
     choices: tuple[str, ...] = (),
     later: bool = False,
 ) -> Any:
     """Declare a hyper-parameter as a dataclass field.
 
     This one line feeds `--set`, `--grid`, `recbench info`, conversion, validation, the trial
-    id and the search space. `grid` holds the values published with the model, if any. With
-    `later`, the default goes without saying: trials of before the parameter was keep their ids.
+    id and the search space. `grid` holds the values published with the model, if any, and `search`
+    the ends between which good values are found on most data: a search without a grid looks there,
+    at the published values if there are any, but not where the parameter named `unless` is set.
+    With `later`, the default goes without saying: trials of before the parameter was keep their
+    ids.
     """
     details = {
         "help": help, "low": low, "high": high, "open_low": open_low, "open_high": open_high,
-        "log": log, "grid": grid, "choices": choices, "later": later,
+        "log": log, "grid": grid, "search": search, "unless": unless, "choices": choices,
+        "later": later,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata={"param": details})
 
@@ -356,6 +375,11 @@ def completions(text: str, of: Names) -> list[str]:
     values = [*spec.choices, *map(format_value, spec.grid)]
     more = completions(value, spec.of) if spec.of else [v for v in values if v.startswith(value)]
     return [f"{start}{key}={word}" for word in more]
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value has more and less; words and flags do not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def plain(value: Any) -> Value:

@@ -75,8 +75,9 @@ class Request:
     models: Sequence[str] = ()
     sets: Sequence[str] = ()
     grids: Sequence[str] = ()
-    search: str = "grid"
-    """One of SEARCHES; `halving` may have settings: `halving[eta=4]`."""
+    search: str | None = None
+    """One of SEARCHES; `halving` may have settings: `halving[eta=4]`. None: random with `trials`,
+    else grid."""
     trials: int | None = None
     search_seed: int = 0
     split: str | None = None
@@ -189,7 +190,7 @@ class Request:
             return
         several = [name for name, count in Counter(m.name for m in models).items() if count > 1]
         patient = [model.name for model in models if model.values().get("patience")]
-        if self.search != "grid" or several:
+        if self.searched != "grid" or several:
             raise UsageError(
                 f"without validation nothing chooses among the settings of "
                 f"{', '.join(several) or 'a search'}; give one of each model, or validate"
@@ -214,8 +215,13 @@ class Request:
         if fixed and len(set(self.seeds)) > 1:
             self.announce(f"nothing in {', '.join(fixed)} is random: one trial, whatever the seeds")
 
+    @property
+    def searched(self) -> str:
+        """How settings are proposed."""
+        return self.search or ("grid" if self.trials is None else "random")
+
     def _check_search(self) -> None:
-        name, settings = taken_apart(self.search)
+        name, settings = taken_apart(self.searched)
         if name not in SEARCHES:
             raise unknown("search", name, SEARCHES)
         if name != "halving" and settings:
@@ -232,7 +238,7 @@ class Request:
 
     def _search(self) -> tuple[list[Model], Proposing]:
         """The models that are known beforehand, and what makes trials of them."""
-        name, settings = taken_apart(self.search)
+        name, settings = taken_apart(self.searched)
         if name == "tpe":
             return [], self._tpe()
         models, about = self._listed()
@@ -246,8 +252,9 @@ class Request:
         """The points of a grid, or so many random draws, and what a manifest says of them."""
         words = self.models, self.sets, self.grids
         if self.trials is None:
-            return models_from(*words), {"by": "grid"}
-        spaces, trials, seed = spaces_from(*words), self.trials, self.search_seed
+            return models_from(*words, self.announce), {"by": "grid"}
+        spaces = spaces_from(*words, self.announce)
+        trials, seed = self.trials, self.search_seed
         about = {
             "by": "random", "trials": trials, "seed": seed, "spaces": [s.text for s in spaces],
         }  # fmt: skip
@@ -255,7 +262,8 @@ class Request:
 
     def _tpe(self) -> Proposing:
         """A search that learns, of which nothing is known beforehand."""
-        spaces, trials = spaces_from(self.models, self.sets, self.grids), self.trials or 0
+        spaces = spaces_from(self.models, self.sets, self.grids, self.announce)
+        trials = self.trials or 0
         check_spaces(spaces)
         new_study("")  # or it says what is not installed
         return lambda plan: Tpe(plan, spaces, trials, self.search_seed)

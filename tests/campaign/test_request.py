@@ -195,11 +195,11 @@ def test_what_is_measured_unless_told_otherwise_is_a_matter_of_the_split(folder)
         ({"select": "gini@5"}, "select by another metric, such as ndcg@20"),
         ({"metrics": ["gini@5", "ndcg@5"]}, "select by another metric, such as ndcg@20"),
         ({"search": "rnadom"}, "did you mean 'random'?"),
-        ({"trials": 3}, "--trials belongs to --search random, tpe or halving"),
+        ({"search": "grid", "trials": 3}, "--trials belongs to --search random, tpe or halving"),
         ({"search": "random"}, "needs --trials N"),
         ({"search": "tpe"}, "--search tpe needs --trials N"),
         ({"search": "random", "trials": 0}, "trials must be 1 or more, not 0"),
-        ({"search": "random", "trials": 3}, "nothing to search for ease; give a range"),
+        ({"models": ["popularity"], "trials": 3}, "nothing to search for popularity; give a range"),
         ({"dtype": "float46"}, "did you mean 'float64'?"),
         ({"jobs": 0}, "jobs must be 1 or more, not 0"),
         ({"threads": -1}, "threads must be 1 or more, not -1"),
@@ -227,7 +227,7 @@ def test_data_may_be_a_name_a_file_or_in_memory(folder):
         plan, proposals = Request(source, ["ease"], announce=said.append).plan()
         assert plan.rule.name == "strong"
         assert proposals.total == 1
-    assert said == [f"toy.csv: {toys.two_tastes().shape_text}"]
+    assert said == [f"toy.csv: {toys.two_tastes().shape_text}; called {toys.OWN}"]
 
 
 def test_a_seed_that_is_given_twice_is_one(folder):
