@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from recbench.brackets import taken_apart
+from recbench.campaign.budget import seconds_of, unbegun
 from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.keep import NOTHING, Keep
@@ -66,6 +67,11 @@ class Finished:
         """One line per trial and part."""
         return table(self.rows, self.plan.select)
 
+    @property
+    def unbegun(self) -> dict[str, int]:
+        """By model: how many trials were not begun, since its time was used up."""
+        return unbegun(self.campaign.manifest()["runs"][-1:], self.rows)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -79,6 +85,8 @@ class Request:
     """One of SEARCHES; `halving` may have settings: `halving[eta=4]`. None: random with `trials`,
     else grid."""
     trials: int | None = None
+    time_limit: str | None = None
+    """What the trials of each model and seed may take before no further one begins, as in 30m."""
     search_seed: int = 0
     split: str | None = None
     """None: the one that the data are used with."""
@@ -149,7 +157,7 @@ class Request:
         return Runner(
             worker, Campaign(folder), force=self.force, same_code=self.same_code,
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,
-            search=proposals,
+            search=proposals, limit=seconds_of(self.time_limit),
         )  # fmt: skip
 
     def run(self) -> Finished:
@@ -181,6 +189,12 @@ class Request:
             if number is not None and number < 1:
                 raise UsageError(f"{word} must be 1 or more, not {number}")
         self._check_search()
+        seconds_of(self.time_limit)  # or it says how a time is written
+        if self.time_limit is not None and self.one_each:
+            raise UsageError(
+                "--time-limit is for trials on validation, and without it there is one setting of "
+                "each model; leave one of the two out"
+            )
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
 
@@ -226,6 +240,11 @@ class Request:
             raise unknown("search", name, SEARCHES)
         if name != "halving" and settings:
             raise UsageError(f"--search {name} has no settings; --search 'halving[eta=4]' has")
+        if name == "halving" and self.time_limit is not None:
+            raise UsageError(
+                "--search halving knows beforehand how many rounds it makes, and has no winner "
+                "before the last; leave out --time-limit, or search with --search random"
+            )
         if name == "halving" and "test" in self.parts:
             raise UsageError(
                 "--reveal-test shows test values of every trial, and --search halving never tests "

@@ -7,6 +7,7 @@ ranked for test at once, but the numbers of a trial that is overtaken are droppe
 Several processes may work on one folder: each reserves a heavy step before it starts on it.
 """
 
+import math
 import time
 import uuid
 from collections import Counter
@@ -18,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from recbench.campaign import traces
+from recbench.campaign.budget import tunings
 from recbench.campaign.executors import Executor, InProcess, Pending, WorkerDied
 from recbench.campaign.folder import Campaign, now
 from recbench.campaign.guards import (
@@ -56,6 +58,8 @@ class Runner:
     command: Sequence[str] = ()
     search: Proposals | None = None
     """Where trials come from; without it, they are those of the plan."""
+    limit: float = math.inf
+    """Seconds that the trials of each model and seed may take before no further one begins."""
     plan: Plan = field(init=False)
     trials: list[Trial] = field(init=False)
     """The trials so far: a search that learns proposes more as it goes."""
@@ -224,6 +228,21 @@ class Runner:
 
         return [trial for trial in trials if any(lacks(trial, part) for part in parts)]
 
+    def _in_time(self, trials: list[Trial]) -> list[Trial]:
+        """Those that have begun, or whose model has time left to begin them."""
+        if math.isinf(self.limit):
+            return trials
+        rows = self.rows()
+        begun = {row.trial for row in rows if row.part == "valid"}
+        had = {rival: tuning.seconds for (_, rival), tuning in tunings(rows).items()}
+        return [t for t in trials if t.id in begun or had.get(t.rival, 0.0) < self.limit]
+
+    def _unbegun(self) -> dict[str, int]:
+        """By model: how many trials its time was too short for."""
+        counts = Counter(trial.model.shown for trial in self.trials)
+        counts.subtract(trial.model.shown for trial in self._in_time(self.trials))
+        return dict(counts)
+
     def _untraced(self, trial: Trial, part: str) -> bool:
         """Whether a trace is wanted that a finished trial does not have."""
         whole = part == "valid" and not trial.stop
@@ -267,8 +286,9 @@ class Runner:
             if task.claim is None:
                 continue
             tasks.remove(task)
-            task.trials = self._missing(task.trials, task.part)
+            task.trials = self._in_time(self._missing(task.trials, task.part))
             if task.trials:
+                task.begun = time.monotonic()
                 yield task
             else:
                 task.release()
@@ -331,12 +351,14 @@ class Runner:
     def _lost(self, task: Task, death: WorkerDied) -> list[Outcome]:
         how = f" ({death})" if str(death) else ""
         reason = f"its process died{how}, alone as in company; was there too little memory?"
+        took = (time.monotonic() - task.begun) / len(task.trials)
         return [
-            Outcome(
-                self.plan.row(trial, task.part, status="failed", reason=reason, stopped=trial.stop)
-            )
+            Outcome(self.plan.row(
+                trial, task.part, status="failed", reason=reason, stopped=trial.stop,
+                fit_seconds=took,
+            ))
             for trial in task.trials
-        ]
+        ]  # fmt: skip
 
     def _record(self, outcome: Outcome) -> None:
         if outcome.unkept:
@@ -354,7 +376,8 @@ class Runner:
         self.campaign.add_run({
             "id": self.id, "status": status, "command": [readable(word) for word in self.command],
             "started": self.started, "written": now(), "trials": self.total,
-            "search": dict(self.source.about),
+            "search": dict(self.source.about), "unbegun": self._unbegun(),
+            "time_limit_seconds": None if math.isinf(self.limit) else self.limit,
             "metrics": [metric.text for metric in plan.metrics], "select": plan.select,
             "split": plan.rule.text, "dtype": plan.dtype, "threads": self.worker.context.threads,
             "dataset": {

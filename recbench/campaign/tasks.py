@@ -22,6 +22,8 @@ class Task:
     """Names the heavy step, the same in every process."""
     suspect: bool = False
     """Was under way when a process died: it is tried again alone, to find the one to blame."""
+    begun: float = 0.0
+    """When it was started on, by the monotonic clock."""
     claim: FileLock | None = None
     saved: Path | None = None
     """Where its fits are saved, once it is started on."""

@@ -147,6 +147,10 @@ WHAT = [
                       "rounds. What is stopped is never selected."),
     click.option("--trials", type=click.IntRange(min=1), metavar="N",
                  help="So many different settings of each model, drawn at random or by --search."),
+    click.option("--time-limit", metavar="TIME",
+                 help="Of each model and seed, such as 30m or 1h30m: when its fits, and the "
+                      "rankings for validation, have taken so long, no further trial of it "
+                      "begins. What was found counts; with more time the same command goes on."),
     click.option("--search-seed", type=int, default=0, show_default=True,
                  help="With --trials: other seeds, other settings."),
     click.option("--split", shell_complete=complete("splits"),

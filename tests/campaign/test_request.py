@@ -70,6 +70,7 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         "run", "--data", "my.csv", "--user", "u", "--item", "i", "--value", "stars", "--min", "4",
         "--time", "t", "--core", "2", "-m", "ease", "-m", "edlae", "--set", "edlae.p=0.5",
         "--grid", "l2=1,10", "--search", "random", "--trials", "3", "--search-seed", "7",
+        "--time-limit", "2h",
         "--split", "weak", "-k", "ndcg@5,hit@3", "--select", "recall@5", "--seed", "1,2",
         "--dtype", "float64", "--reveal-test", "-o", "out", "-j", "2", "--executor", "dask",
         "--scheduler", "tcp://there", "--threads", "3", "--tiles-on-disk", "tiles", "--trace",
@@ -78,7 +79,7 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
     )  # fmt: skip
     whole = Request(
         data=OwnFile(Path("my.csv"), **COLUMNS), models=("ease", "edlae"), sets=("edlae.p=0.5",),
-        grids=("l2=1,10",), search="random", trials=3, search_seed=7, split="weak",
+        grids=("l2=1,10",), search="random", trials=3, time_limit="2h", search_seed=7, split="weak",
         metrics=("ndcg@5", "hit@3"), select="recall@5", seeds=(1, 2), dtype="float64",
         parts=("valid", "test"), output=Path("out"), jobs=2, executor="dask",
         scheduler="tcp://there", threads=3, scratch=Path("tiles"), trace=True, debug=True,
@@ -89,8 +90,9 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
     with pytest.raises(UsageError, match="far enough"):
         api.run(
             ["ease", "edlae"], whole.data, sets={"edlae.p": 0.5}, grid={"l2": [1, 10]},
-            search="random", trials=3, search_seed=7, split="weak", metrics=["ndcg@5", "hit@3"],
-            select="recall@5", seeds=[1, 2], dtype="float64", reveal_test=True, output="out",
+            search="random", trials=3, time_limit="2h", search_seed=7, split="weak",
+            metrics=["ndcg@5", "hit@3"], select="recall@5", seeds=[1, 2], dtype="float64",
+            reveal_test=True, output="out",
             jobs=2, executor="dask", scheduler="tcp://there", threads=3, scratch="tiles",
             trace=True, save="models", save_lists="lists", force=True, retry_failed=True,
             plugins=["fragile.py"],

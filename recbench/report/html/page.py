@@ -54,7 +54,7 @@ def _details(campaign: Campaign, rows: Sequence[Row], select: str) -> Iterator[s
         yield _charts("Quality and what fits found", against_facts(here, metric))
         yield _charts("Landscapes", landscapes(here, metric))
         yield convergence.section(campaign, here, metric)
-        yield from (_table(view) for view in views(here, metric, MOST_TRIALS) if _tells(view))
+        yield from (_table(view) for view in views(here, metric, most=MOST_TRIALS) if _tells(view))
 
 
 COSTS = "Of models that were fitted together: their share of the seconds, the memory of all."
