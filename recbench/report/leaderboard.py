@@ -19,6 +19,7 @@ from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.table import frame_of
 from recbench.errors import DataError, unknown
+from recbench.report.edges import edge_notes
 from recbench.report.standings import LETTERS, Standing, more_is_better, standings, superiority
 from recbench.report.tables import BETTER, SPREAD, View
 from recbench.report.trials import failure_notes, stopped_notes
@@ -120,6 +121,7 @@ def leaderboard_view(
     view.notes = [*_legend(shown), *_explained(frame, wanted), *trouble, *_missing(rows, standing)]
     view.notes += stopped_notes(rows)
     view.notes += unbegun_notes(unbegun(campaign.manifest()["runs"], rows))
+    view.notes += edge_notes(rows, wanted.select)
     return view
 
 

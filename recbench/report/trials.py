@@ -11,6 +11,7 @@ from recbench.campaign.selection import ranked, selected
 from recbench.campaign.table import frame_of
 from recbench.errors import counted
 from recbench.params import format_value
+from recbench.report.edges import edge_notes
 from recbench.report.tables import View
 
 MOST_LINES = 40
@@ -32,7 +33,7 @@ def views(
     failures = [row for row in listed if row.status != "ok"]
     if tables:
         tables[0].notes += stopped_notes(listed)
-        tables[0].notes += unbegun_notes(unbegun or {})
+        tables[0].notes += [*unbegun_notes(unbegun or {}), *edge_notes(listed, select)]
     if tables and failures:
         tables[0].notes += failure_notes(failures)
     return tables
