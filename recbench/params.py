@@ -278,13 +278,15 @@ class Described:
 
     def values(self) -> dict[str, Value]:
         """The parameters and their values, by command-line name; held things as text."""
-        values = {}
+        return {name: plain(value) for name, value in self._given()}
+
+    def _given(self) -> Iterator[tuple[str, Any]]:
+        """The parameters and their values, held things as they are."""
         for name, spec in params_of(type(self)).items():
             owner: Any = self
             for step in spec.within:
                 owner = getattr(owner, step)
-            values[name] = plain(getattr(owner, name.replace("-", "_")))
-        return values
+            yield name, getattr(owner, name.replace("-", "_"))
 
     @property
     def text(self) -> str:
@@ -292,6 +294,14 @@ class Described:
         specs, values = params_of(type(self)), self.values()
         told = {n: v for n, v in values.items() if not (specs[n].later and v == specs[n].default)}
         pairs = ",".join(f"{name}={format_value(v)}" for name, v in sorted(told.items()))
+        return f"{self.name}[{pairs}]" if pairs else self.name
+
+    @property
+    def brief(self) -> str:
+        """The name and what is not at its default: the same thing, as one would type it."""
+        specs = params_of(type(self))
+        short = [(n, v.brief if isinstance(v, Described) else v) for n, v in self._given()]
+        pairs = ",".join(f"{n}={format_value(v)}" for n, v in short if v != specs[n].default)
         return f"{self.name}[{pairs}]" if pairs else self.name
 
     @property

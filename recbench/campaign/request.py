@@ -123,6 +123,8 @@ class Request:
     """What the manifest says was typed."""
     announce: Callable[[str], None] = lambda text: None
     progress: Note = quiet
+    at_work: Callable[[Sequence[str]], None] = lambda names: None
+    """Told what is being fitted, here or elsewhere, whenever that changes."""
     downloads: Note = quiet
     """Progress in bytes."""
 
@@ -157,7 +159,7 @@ class Request:
         return Runner(
             worker, Campaign(folder), force=self.force, same_code=self.same_code,
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,
-            search=proposals, limit=seconds_of(self.time_limit),
+            search=proposals, at_work=self.at_work, limit=seconds_of(self.time_limit),
         )  # fmt: skip
 
     def run(self) -> Finished:

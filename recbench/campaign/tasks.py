@@ -28,6 +28,14 @@ class Task:
     saved: Path | None = None
     """Where its fits are saved, once it is started on."""
 
+    @property
+    def title(self) -> str:
+        """What a reader of progress is told of it."""
+        first, *others = self.trials
+        seed = f" seed {first.seed}" if first.seed else ""
+        more = f" and {len(others)} more" if others else ""
+        return f"{first.model.brief}{seed}{more}{' for the test' if self.part == 'test' else ''}"
+
     def release(self) -> None:
         """Let other processes have it."""
         if self.claim is not None:

@@ -43,6 +43,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     announce, bars = say if shown else _nobody, Bars(shown, verbose=options["verbose"])
     with byte_bars(shown) as downloads:
         listeners = {"announce": announce, "progress": bars, "downloads": downloads}
+        listeners["at_work"] = bars.at_work
         request = _request(options, plugins=ctx.meta.get("plugins", ()), **listeners)
         runner = request.runner()
     with bars:

@@ -18,7 +18,7 @@ def edge_notes(rows: Iterable[Row], select: str) -> list[str]:
     """A warning for each number whose best value is the least or the greatest that was tried.
 
     Not where nothing lies beyond, as for a penalty of 0, nor where a value further inside is as
-    good.
+    good, nor among several numbers that were drawn at random.
     """
     tried = sorted(candidates(rows, select), key=lambda row: (row.place, row.rival))
     notes = [
@@ -34,8 +34,11 @@ def _of_contest(trials: Sequence[Row], select: str) -> Iterator[str]:
     winners = [row for row in trials if row.metrics[select] == top]
     points, best = ([_numbers(row.parameters) for row in some] for some in (trials, winners))
     specs = _specs(winners[0])
-    for name in best[0]:
-        values = sorted({point[name] for point in points if name in point})
+    axes = {name: sorted({p[name] for p in points if name in p}) for name in best[0]}
+    several = sum(len(values) > 1 for values in axes.values()) > 1
+    for name, values in axes.items():
+        if several and len(values) == len(points):
+            continue  # no value comes twice: drawn at random, and by chance each may be an end
         at_best = {point.get(name) for point in best}
         for end, word in ((values[0], "lowest"), (values[-1], "highest")):
             # What is not known here, a plugin's, is taken to end at 0.

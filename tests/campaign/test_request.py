@@ -17,7 +17,7 @@ from recbench.registry import SPLITS, load_plugin
 from recbench.splits.weak import Weak
 
 DATA = OwnFile(Path("toy.csv"), user="u", item="i")
-TOLD = ("announce", "progress", "downloads", "command")
+TOLD = ("announce", "progress", "at_work", "downloads", "command")
 SHOWN = {"kind", "quiet", "verbose", "config", "print_config", "dry_run"}
 """What the command decides by itself: how things are shown, and when to stop."""
 

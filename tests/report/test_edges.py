@@ -56,6 +56,11 @@ def test_a_winner_at_an_end_is_told_unless_there_is_nothing_beyond(rows, told):
     assert notes(rows) == told
 
 
+def test_among_several_numbers_that_were_drawn_an_end_is_chance():
+    drawn = [row("rlae", 1 / l2, l2=l2, xi=xi) for l2, xi in ((1.5, 0.3), (20.1, 0.2), (7.3, 0.4))]
+    assert notes(drawn) == []
+
+
 def test_a_product_of_grids_is_looked_at_axis_by_axis_and_seed_by_seed():
     rows = [
         row("rlae", 1 / l2 - abs(xi - 0.5), seed, l2=l2, xi=xi)
