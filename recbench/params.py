@@ -157,12 +157,24 @@ def param(
     With `later`, the default goes without saying: trials of before the parameter was keep their
     ids.
     """
+    if search is not None:
+        _check_search(search, low, high, log=log)
     details = {
         "help": help, "low": low, "high": high, "open_low": open_low, "open_high": open_high,
         "log": log, "grid": grid, "search": search, "unless": unless, "choices": choices,
         "later": later,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata={"param": details})
+
+
+def _check_search(search: tuple[float, float], low: float, high: float, *, log: bool) -> None:
+    """Refuse ends between which nothing could be drawn."""
+    first, last = search
+    if not low <= first < last <= high or (log and first <= 0):
+        raise UsageError(
+            f"search={search} of a parameter must rise from its low to its high"
+            + (", and start above 0 as its scale is logarithmic" if log else "")
+        )
 
 
 def held(of: Names, default: str, *, help: str) -> Any:  # noqa: A002 - as for `param`

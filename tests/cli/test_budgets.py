@@ -94,6 +94,12 @@ def test_a_wrong_time_is_one_sentence_and_code_2(recbench, folder, words, says):
     assert not (folder / "results").exists()
 
 
+def test_a_dry_run_tells_the_limit(recbench, own):
+    told = recbench("run", *own, *WORDS, "--time-limit", "30m", "-n").stdout
+    assert "no further trial of a model begins when those before took 30 min" in told
+    assert "time limit" not in recbench("run", *own, *WORDS, "-n").stdout
+
+
 def test_times_are_read_as_they_are_written():
     assert [seconds_of(text) for text in ("90s", "1h30m", "0.5m", "1d 1s")] == [90, 5400, 30, 86401]
     with pytest.raises(UsageError, match="30x is no time"):

@@ -8,9 +8,10 @@ import pytest
 from recbench.campaign.search.grammar import spaces_from
 from recbench.campaign.search.space import Choice, Space, Span
 from recbench.data.dataset import load_embedded
+from recbench.errors import UsageError
 from recbench.models.context import Context
 from recbench.models.scorers import Scorer
-from recbench.params import params_of
+from recbench.params import param, params_of
 from recbench.registry import LOSSES, MODELS, build
 
 BARE = {"popularity", "file"}
@@ -75,6 +76,14 @@ def test_what_is_set_is_not_searched_nor_what_it_would_contradict():
     (space,) = spaces_from(["deql-l2"], sets=["l2=100"])
     assert space.dimensions["l2"] == Choice((100.0,))
     assert "l2-effective" not in space.dimensions
+
+
+@pytest.mark.parametrize(
+    ("search", "log"), [((3, 1), False), ((0, 9), True), ((-1, 1), False), ((1, 11), False)]
+)
+def test_ends_between_which_nothing_could_be_drawn_are_refused_where_they_are_declared(search, log):
+    with pytest.raises(UsageError, match="must rise from its low to its high"):
+        param(1.0, help="a parameter", low=0, high=10, log=log, search=search)
 
 
 def test_a_held_thing_is_searched_too():
