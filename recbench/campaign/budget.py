@@ -16,7 +16,6 @@ from recbench.errors import UsageError, counted
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-
 Contest = tuple[tuple[str, str, str], tuple[str, int]]
 """A dataset and split, and a model and seed whose trials compete on it."""
 

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +175,9 @@ class Bars:
             self._name_on_bar()
 
     def _beat(self) -> None:
-        while not self._ended.wait(BEAT):
-            self.beat()
+        with suppress(OSError, ValueError):  # nobody reads it any more: the run itself will notice
+            while not self._ended.wait(BEAT):
+                self.beat()
 
     def beat(self) -> None:
         """Say what is at work if nothing else was said for long, or bring that on the bar."""

@@ -46,10 +46,6 @@ Picks = list[tuple[type[Any], dict[str, str]]]
 POINTS = 10
 
 
-def _nobody(text: str) -> None:
-    """Tell nobody."""
-
-
 def split_from(text: str) -> SplitRule:
     """Build the split rule that a user names."""
     rule: SplitRule = build(text, SPLITS)
@@ -58,7 +54,7 @@ def split_from(text: str) -> SplitRule:
 
 def models_from(
     names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = (),
-    announce: Announce = _nobody,
+    announce: Announce = lambda text: None,
 ) -> list[Any]:  # fmt: skip
     """Build every model that a command line asks for, in a stable order, without repeats."""
     picks = [parse_described(name, MODELS) for name in names]
@@ -75,7 +71,7 @@ def models_from(
 
 def spaces_from(
     names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = (),
-    announce: Announce = _nobody,
+    announce: Announce = lambda text: None,
 ) -> list[Space]:  # fmt: skip
     """Build the space of every model that a command line asks to search.
 
