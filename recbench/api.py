@@ -79,7 +79,8 @@ def run(
 ) -> pd.DataFrame:
     """Fit models, tune them on validation, measure the best on test; one line per trial and part.
 
-    `grid` has values as typed after --grid, or as a list. Finished trials are not run again.
+    `grid` has values as typed after --grid, or as a list; `time_limit` is that of each model, as in
+    "30m". Finished trials are not run again.
     Without `validate` settings were chosen before, one of each model: only the test part is
     measured, by one fit on all that it may be fitted on. With
     `dry_run` nothing is fitted: one line per fit that is left, with what is known of its memory

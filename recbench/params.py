@@ -91,9 +91,9 @@ class Param:
 
     @property
     def usual(self) -> tuple[float, float] | None:
-        """The ends between which good values are looked for, if that is known."""
-        numbers = [value for value in self.grid if is_number(value)]
-        return self.search or ((min(numbers), max(numbers)) if numbers else None)
+        """The ends of where good values are looked for or were published, if that is known."""
+        numbers = [*filter(is_number, self.grid), *(self.search or ())]
+        return (min(numbers), max(numbers)) if numbers else None
 
     def ends_at(self, value: float) -> bool:
         """Whether nothing lies beyond a value, as below a penalty of 0."""

@@ -137,6 +137,19 @@ def test_the_one_who_names_ends_with_the_bars_and_never_begins_in_silence():
     assert threading.active_count() == before
 
 
+def test_a_reader_who_is_gone_ends_the_naming_without_a_word(capsys, monkeypatch):
+    def gone(self):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("recbench.cli.common.BEAT", 0.001)
+    monkeypatch.setattr(Bars, "beat", gone)
+    with Bars() as bars:
+        bars.at_work(["ease"])
+        bars._heart.join(5.0)
+        assert not bars._heart.is_alive()
+    assert capsys.readouterr().err == ""
+
+
 class Told(Bars):
     """Every word that a run says of its progress."""
 

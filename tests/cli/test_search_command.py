@@ -216,6 +216,8 @@ def test_a_grid_for_all_says_where_it_is_far_from_a_models_good_values(recbench,
         "0.0001 and 0.1; --grid ials.l2=... is for ials alone" in said
     )
     assert "gives ease" not in said
+    ranks = recbench("run", *own, "-m", "lrr", "--grid", "k=10,20,10000", "-n").stderr
+    assert "warning" not in ranks  # published, although not searched
     drawn = recbench(*words, "--grid", "l2=0.01:50", "--trials", "2").stderr
     assert "gives ease l2=0.01," in drawn
     assert "gives ials l2=50," in drawn
