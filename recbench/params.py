@@ -152,8 +152,8 @@ def param(
 
     This one line feeds `--set`, `--grid`, `recbench info`, conversion, validation, the trial
     id and the search space. `grid` holds the values published with the model, if any, and `search`
-    the ends between which good values are found on most data: a search without a grid looks there,
-    at the published values if there are any, but not where the parameter named `unless` is set.
+    the ends between which it is worth looking on most data: a search without a grid does so, at the
+    published values if there are any, but not where the parameter named `unless` is set.
     With `later`, the default goes without saying: trials of before the parameter was keep their
     ids.
     """

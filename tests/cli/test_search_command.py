@@ -212,8 +212,8 @@ def test_a_grid_for_all_says_where_it_is_far_from_a_models_good_values(recbench,
     words = ["run", *own, "-m", "ease", "-m", "ials", "-n"]
     said = recbench(*words, "--grid", "l2=0,1,100").stderr
     assert (
-        "warning: --grid l2=0,1,100 gives ials l2=100, and its good values are as a rule between "
-        "0.0001 and 0.1; --grid ials.l2=... is for ials alone" in said
+        "warning: --grid l2=0,1,100 gives ials l2=100, outside its usual range 0.0001:0.1; "
+        "--grid ials.l2=... is for ials alone" in said
     )
     assert "gives ease" not in said
     ranks = recbench("run", *own, "-m", "lrr", "--grid", "k=10,20,10000", "-n").stderr

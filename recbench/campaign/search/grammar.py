@@ -114,9 +114,8 @@ def _tell_far(key: str, text: str, given: Sequence[Given[Any]], announce: Announ
         if far and spec.usual:
             low, high = map(format_value, spec.usual)
             announce(
-                f"warning: --grid {key}={text} gives {model} {key}={','.join(far)}, and its good "
-                f"values are as a rule between {low} and {high}; --grid {model}.{key}=... is for "
-                f"{model} alone"
+                f"warning: --grid {key}={text} gives {model} {key}={','.join(far)}, outside its "
+                f"usual range {low}:{high}; --grid {model}.{key}=... is for {model} alone"
             )
 
 
