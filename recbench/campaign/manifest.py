@@ -60,6 +60,8 @@ class Run(TypedDict):
     dataset: Data
     peak_memory_bytes: int
     environment: Machine
+    unbegun: NotRequired[dict[str, int]]
+    """By model: how many trials were not begun, since its time was used up."""
 
 
 class Manifest(TypedDict):

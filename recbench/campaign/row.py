@@ -17,7 +17,8 @@ STOPPED = "stopped at round"
 """What tables call the rounds after which a search stopped a fit."""
 COLUMNS = frozenset([
     "#", "dataset", "split", "model", "parameters", "seed", "seeds", "part", "selected", "users",
-    "status", "reason", "trial", "trials", "fit s", "rank s", "peak GB", STOPPED,
+    "status", "reason", "trial", "trials", "fit s", "rank s", "peak GB", "tried", "tuning s",
+    STOPPED,
 ])  # fmt: skip
 """What tables call their own columns."""
 

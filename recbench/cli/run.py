@@ -43,6 +43,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     announce, bars = say if shown else _nobody, Bars(shown, verbose=options["verbose"])
     with byte_bars(shown) as downloads:
         listeners = {"announce": announce, "progress": bars, "downloads": downloads}
+        listeners["at_work"] = bars.at_work
         request = _request(options, plugins=ctx.meta.get("plugins", ()), **listeners)
         runner = request.runner()
     with bars:
@@ -50,7 +51,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
             explain(runner, options["jobs"])
             return
         finished = _carried_out(request, runner)
-    show_views(views(finished.rows, finished.plan.select), options["kind"])
+    show_views(views(finished.rows, finished.plan.select, finished.unbegun), options["kind"])
     announce(f"results: {finished.campaign.folder}/ (metrics.csv, per-user/, manifest.json)")
     _fail_if_any_failed(finished.rows)
     _fail_if_nothing_was_measured(finished.rows)
@@ -70,7 +71,7 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
     return Request(
         data=source_of(options), models=options["model"], sets=options["sets"],
         grids=options["grid"], search=options["search"], trials=options["trials"],
-        search_seed=options["search_seed"],
+        time_limit=options["time_limit"], search_seed=options["search_seed"],
         split=options["split"], metrics=words_of(options["metric"]), select=options["select"],
         seeds=whole_numbers(options["seed"], "--seed"), dtype=options["dtype"],
         parts=parts, one_each=options["no_validate"], output=options["output"],

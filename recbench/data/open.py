@@ -22,6 +22,9 @@ SYNTHETIC = "synthetic"
 SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """Readers of a user's own file by the end of its name; anything else is delimited text."""
 
+MARK = 8
+"""Digits of the content in the name of a user's own file."""
+
 WITH_COLUMNS = ("delimited", "jsonl", "parquet")
 """Readers of files whose columns are named; others know where things are."""
 
@@ -274,7 +277,11 @@ class OwnFile:
 
 
 def open_file(own: OwnFile) -> Dataset:
-    """Read and prepare a user's own file; nothing is kept."""
+    """Read and prepare a user's own file; nothing is kept.
+
+    It is called after the file and its content: files of one name, or one file prepared in two
+    ways, never share a folder, a column of a table or a saved model.
+    """
     if not own.path.is_file():
         what = "is a folder; give one file" if own.path.is_dir() else "there is no such file"
         raise DataError(f"{own.path}: {what}")
@@ -295,7 +302,8 @@ def open_file(own: OwnFile) -> Dataset:
     filters = (Filter(users=own.core, items=own.core),) if own.core else ()
     recipe = Recipe(positive=positive, filters=filters)
     name, stem = readable(own.path.name), readable(own.path.stem)
-    return prepare(interactions, recipe, stem, {"file": name, "columns": columns})
+    dataset = prepare(interactions, recipe, stem, {"file": name, "columns": columns})
+    return dataset.renamed(f"{stem}-{dataset.fingerprint[:MARK]}")
 
 
 Source = str | Path | OwnFile | Dataset
@@ -310,5 +318,5 @@ def open_source(source: Source, access: Access) -> Dataset:
         return open_dataset(source, access)
     own = source if isinstance(source, OwnFile) else OwnFile(source)
     dataset = open_file(own)
-    access.announce(f"{own.path}: {dataset.shape_text}")
+    access.announce(f"{own.path}: {dataset.shape_text}; called {dataset.name}")
     return dataset

@@ -48,7 +48,7 @@ def _details(campaign: Campaign, rows: Sequence[Row], select: str) -> Iterator[s
         yield _charts("Quality and what fits found", against_facts(here, metric))
         yield _charts("Landscapes", landscapes(here, metric, known))
         yield convergence.section(campaign, here, metric)
-        yield from (_table(view) for view in views(here, metric, MOST_TRIALS) if _tells(view))
+        yield from (_table(view) for view in views(here, metric, most=MOST_TRIALS) if _tells(view))
 
 
 def _tells(view: View) -> bool:
