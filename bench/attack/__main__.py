@@ -4,8 +4,7 @@
     python -m bench.attack --tries 10000 --seed 0 --only flips,files --csv attack.csv
     python -m bench.attack --only files --again 17           # one try once more, with what it said
 
-Exit code 1 if an answer was wrong, without a sentence, or not there in 20 seconds. Attacks that
-start processes make fewer tries than they are asked for: see `COST`.
+Exit code 1 if an answer was wrong, without a sentence, or not there in 20 seconds.
 """
 
 import argparse
@@ -23,9 +22,10 @@ from bench.attack.suite import BAD, GOOD, Tally, assault, dice_of, judged, ready
 
 COST = {
     "flips": 1, "files": 1, "readers": 1, "servers": 1, "catalogues": 1, "plugins": 1,
-    "environments": 20, "kills": 50,
+    "environments": 1, "kills": 2.5,
 }  # fmt: skip
-"""The attacks, each with how many tries of others one of its own stands for."""
+"""The attacks, each with how many tries of others one of its own stands for: a campaign is killed
+two and a half times on average."""
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
                 attack = ready(make, Path(home))
                 print(judged(attack, dice_of(name, arguments.seed, arguments.again)))
             continue
-        tries = max(1, arguments.tries // COST[name])
+        tries = max(1, int(arguments.tries / COST[name]))
         tally = assault(make, name, tries, arguments.seed, lambda text: print(text, flush=True))
         tallies.append((name, tally))
         print(table(tallies), flush=True)
