@@ -208,7 +208,7 @@ def view(verdicts: Sequence[Verdict], a: Sequence[Row], b: Sequence[Row]) -> Vie
     decisive = [i for i, verdict in enumerate(verdicts) if verdict.decisive]
     title = f"A: {_described(a)}\nB: {_described(b)}\n{a[0].part}, {a[0].dataset}, {a[0].split}"
     table = View(title, pd.DataFrame(lines), decisive, mark="decisive", unseen=("p",))
-    table.spare = ("users", "win/tie/loss", "effect", "B", "A", "p (Holm)")
+    table.spare = ("users", "win/tie/loss", "effect", "B", "A", "A - B" + LOW, "verdict")
     table.notes = [f"* is decisive: p (Holm) below {1 - LEVEL:.2f}; [ ] is a 95 % interval"]
     table.notes += [words for group, words in GROUPS.items() if group in set(table.frame["of"])]
     return table
