@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from recbench.brackets import taken_apart
 from recbench.data.catalog import EMBEDDED, Entry, load_catalog
 from recbench.data.clean import prepare
-from recbench.data.dataset import Dataset, load_embedded
+from recbench.data.dataset import WHOLE, Dataset, load_embedded
 from recbench.data.fetch.cache import digest_file
-from recbench.data.fetch.raw import fetch
+from recbench.data.fetch.raw import OtherBytes, fetch, offered
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Recipe
@@ -154,9 +154,26 @@ def state_of(entry: Entry, home: Path) -> str:
 
 def prepare_entry(entry: Entry, access: Access) -> Dataset:
     """Fetch, read, prepare, check and keep a dataset of the catalogue."""
-    paths = raw_files(entry, access)
+    try:
+        paths = raw_files(entry, access)
+    except OtherBytes as error:
+        dataset = _by_content(entry, access, error)
+    else:
+        dataset = check_counts(entry, _prepared(entry, paths), access)
+    path = prepared_path(entry, access.home)
+    try:
+        dataset.save(path)
+    except OSError as error:
+        raise DataError(
+            f"{entry.name} is prepared, but cannot be kept at {path} ({error.strerror or error}); "
+            "make room, or point RECBENCH_HOME to another disk"
+        ) from error
+    return dataset
+
+
+def _prepared(entry: Entry, paths: Sequence[Path]) -> Dataset:
     content = own_files(entry)  # before they are read: what changes meanwhile counts as changed
-    dataset = prepare(
+    return prepare(
         read_entry(entry, paths),
         entry.recipe,
         entry.name,
@@ -169,16 +186,29 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
             "content": content,
         },
     )
-    dataset = check_counts(entry, dataset, access)
-    path = prepared_path(entry, access.home)
+
+
+def _by_content(entry: Entry, access: Access, error: OtherBytes) -> Dataset:
+    """A dataset of files fetched by hand that differ from the published ones in nothing but bytes.
+
+    Its interactions must be proven the published ones, by fingerprints of all of them.
+    """
+    paths = offered(entry, access.home, access.fetching["source"])
     try:
-        dataset.save(path)
-    except OSError as error:
-        raise DataError(
-            f"{entry.name} is prepared, but cannot be kept at {path} ({error.strerror or error}); "
-            "make room, or point RECBENCH_HOME to another disk"
-        ) from error
-    return dataset
+        dataset = _prepared(entry, paths)
+    except DataError:
+        raise error from None
+    known = entry.expected.fingerprints if entry.expected else {}
+    if not (WHOLE in known or dataset.part_names <= known.keys()):
+        raise error
+    if problem := _mismatch(entry, dataset):
+        raise DataError(f"{error}; nor is it so by content: {problem}") from error
+    access.announce(
+        f"{error}\n{entry.name}: its interactions are the published ones, by their fingerprint "
+        f"({dataset.fingerprint[:12]}): taken as they are"
+    )
+    taken = {"by content": [path.name for path in paths]}
+    return replace(dataset, provenance={**dataset.provenance, **taken})
 
 
 def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
