@@ -12,6 +12,11 @@ def taken_apart(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), dict(pair_of(pair, "setting") for pair in settings)
 
 
+def name_in(text: str) -> str:
+    """The name in `name[key=value,…]`, and in that with a cutoff: `name[key=value,…]@20`."""
+    return text.partition("[")[0].partition("@")[0].strip()
+
+
 def split_commas(text: str) -> list[str]:
     """What stands between commas, empty or not; brackets keep theirs."""
     words, start, depth = list[str](), 0, 0
@@ -24,8 +29,18 @@ def split_commas(text: str) -> list[str]:
 
 
 def pair_of(text: str, kind: str) -> tuple[str, str]:
-    """Split `key=value`, refusing anything with an empty side."""
-    key, equals, value = (part.strip() for part in text.partition("="))
+    """Split `key=value`, refusing anything with an empty side; brackets keep their signs."""
+    key, equals, value = (part.strip() for part in halves(text))
     if not (key and equals and value):
         raise UsageError(f"{kind} '{text}' is not KEY=VALUE")
     return key, value
+
+
+def halves(text: str) -> tuple[str, str, str]:
+    """What stands before and after the first equals sign that is not in brackets."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "=" and depth == 0:
+            return text[:place], "=", text[place + 1 :]
+    return text, "", ""

@@ -7,7 +7,16 @@ escapes is a bug of ours.
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+GUESTS: set[str] = set()
+"""The packages, and the modules of plugin files, that have registered something of theirs."""
 
 LONG_WORD = re.compile(r"\S{500,}")
 
@@ -83,12 +92,71 @@ def printable(text: str) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """What others raised, as one line: its kind, and what it says of itself, if it can."""
+    """What others raised, as one line: its kind, what it says of itself, and where they wrote it."""
     try:
         words = str(error)
     except Exception:  # noqa: BLE001 - whatever a class of others does to make its text
         words = ""
-    return printable(f"{type(error).__name__}: {words}")
+    return located(printable(f"{type(error).__name__}: {words}"), place_of(error))
+
+
+def located(words: str, place: str) -> str:
+    """A sentence with the place that it is about, if there is one."""
+    return f"{words} ({place})" if place else words
+
+
+def place_of(error: BaseException) -> str:
+    """The file and the line of a plugin that an error came from or through; empty if of none."""
+    step, place = error.__traceback__, ""
+    while step is not None:
+        if _is_guest(step.tb_frame.f_code, step.tb_frame.f_globals):
+            place = _line(step.tb_frame.f_code, step.tb_lineno)
+        step = step.tb_next
+    return place
+
+
+def home_of(function: Any) -> str:
+    """The file and the line where a plugin defines a function or method; empty if none does."""
+    code = getattr(function, "__code__", None)
+    if code is None or not _is_guest(code, getattr(function, "__globals__", {})):
+        return ""
+    return _line(code, code.co_firstlineno)
+
+
+def of_kind(given: object, kind: type[T], function: object, what: str, instead: str) -> T:
+    """What a function of a plugin returned, if it is what such a function must return."""
+    if isinstance(given, kind):
+        return given
+    shape = getattr(given, "shape", None)
+    found = "nothing" if given is None else f"{type(given).__name__}{f' {shape}' if shape else ''}"
+    raise RecbenchError(
+        located(f"{what} returned {found}, not {kind.__name__}; {instead}", home_of(function))
+    )
+
+
+def _line(code: CodeType, number: int) -> str:
+    path = Path(code.co_filename)
+    near = path.is_relative_to(Path.cwd())
+    return f"{path.relative_to(Path.cwd()) if near else path}, line {number}"
+
+
+def _is_guest(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether code is of those who plug something in: not ours, nor a library's."""
+    if str(names.get("__name__")).partition(".")[0] in GUESTS:
+        return True
+    return not code.co_filename.startswith(("<", *_libraries()))
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig
+
+    return (*_library_folders(sysconfig.get_paths()), str(Path(__file__).parent))
+
+
+def _library_folders(paths: dict[str, str]) -> Iterator[str]:
+    for kind in ("stdlib", "platstdlib", "purelib", "platlib"):
+        yield from (paths[kind], str(Path(paths[kind]).resolve()))
 
 
 def counted(number: int, what: str) -> str:

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import recbench
-from recbench.errors import RecbenchError, UsageError, reason_of, unknown
+from recbench.errors import (
+    GUESTS,
+    RecbenchError,
+    UsageError,
+    located,
+    place_of,
+    reason_of,
+    unknown,
+)
 from recbench.files import readable
 from recbench.params import chosen, make
 
@@ -60,6 +68,8 @@ class Registry(Generic[T]):
                 raise UsageError(
                     f"two {self.plural} are called '{name}': {other} and {_origin(thing)}"
                 )
+            package = _package(getattr(thing, "__module__", OURS))
+            GUESTS.update({package} - {OURS})
             self._loaded[name] = thing
             thing.name = name  # type: ignore[attr-defined]
             return thing
@@ -88,7 +98,7 @@ class Registry(Generic[T]):
         try:
             thing = door.load()
         except (Exception, SystemExit) as error:
-            reason = str(error) if isinstance(error, RecbenchError) else reason_of(error)
+            reason = _why(error)
             raise UsageError(
                 f"the {self.kind} '{name}' of {_maker(door)} cannot be imported ({reason}); "
                 "repair that distribution or uninstall it"
@@ -154,12 +164,19 @@ def load_plugin(path: Path) -> types.ModuleType:
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
         spec.loader.exec_module(module)
-    except (UsageError, KeyboardInterrupt):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
         del sys.modules[name]
-        raise UsageError(f"--plugin {path}: {reason_of(error)}") from error
+        raise UsageError(f"--plugin {path}: {_why(error)}") from error
     return module
+
+
+def _why(error: BaseException) -> str:
+    """Why a module of others could not be imported."""
+    if isinstance(error, RecbenchError):
+        return located(str(error), place_of(error))
+    return reason_of(error)
 
 
 def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from recbench.campaign.row import Row
 from recbench.data.dataset import Dataset
 from recbench.errors import UsageError
-from recbench.evaluate.metrics import MetricSpec
+from recbench.evaluate.metrics import Metric, MetricSpec
 from recbench.models.base import Model
 from recbench.params import parts_of
 from recbench.splits.base import SplitRule
@@ -87,7 +87,10 @@ class Plan:
         described = [self.rule, *(trial.model for trial in trials)]
         return [
             *(type(part) for thing in described for part in parts_of(thing)),
-            *(metric.function for metric in self.metrics),
+            *(
+                type(metric.function) if isinstance(metric.function, Metric) else metric.function
+                for metric in self.metrics
+            ),
         ]
 
     def row(self, trial: Trial, part: str, **known: Any) -> Row:

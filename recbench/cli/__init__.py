@@ -14,7 +14,15 @@ from typing import Any
 import click
 
 from recbench import __version__
-from recbench.errors import DataError, RecbenchError, UsageError, printable, reason_of
+from recbench.errors import (
+    DataError,
+    RecbenchError,
+    UsageError,
+    located,
+    place_of,
+    printable,
+    reason_of,
+)
 
 COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
@@ -115,7 +123,8 @@ class Commands(click.Group):
                 forget_output()
                 reason = error.strerror or str(error)
                 where = f" ({error.filename})" if error.filename else ""
-                Sentence(DataError(f"the system refused to go on: {reason}{where}")).show()
+                words = f"the system refused to go on: {reason}{where}"
+                Sentence(DataError(located(words, place_of(error)))).show()
                 sys.exit(DataError.exit_code)
             raise
 
@@ -144,13 +153,17 @@ def known_error(error: BaseException) -> RecbenchError | None:
         return RecbenchError(f"a plugin, or what it imports, {end}")
     if isinstance(error, MemoryError):  # Arrow's, too
         return RecbenchError(f"there is not enough memory ({error})")
+    place = place_of(error)
     if isinstance(error, ImportError):  # that one, again, or an installation that is not whole
-        return RecbenchError(f"a library cannot be loaded ({error})")
+        return RecbenchError(located(f"a library cannot be loaded ({error})", place))
     if isinstance(error, UnicodeEncodeError):
         name = error.object.encode("utf-8", "backslashreplace").decode()
         return UsageError(f"'{name}' is not UTF-8; give it another name")
+    if isinstance(error, click.ClickException | click.Abort | click.exceptions.Exit | OSError):
+        return None  # click knows them, and the last `main` does
     if isinstance(error, Exception):
-        return None
+        whole = "`recbench --debug ...` shows the whole way there"
+        return RecbenchError(f"a plugin raised {reason_of(error)}; {whole}") if place else None
     return RecbenchError(f"a plugin, or what it imports, raised {reason_of(error)}")
 
 

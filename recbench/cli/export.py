@@ -40,5 +40,5 @@ def command(split: str | None, form: str, output: Path | None, **options: Any) -
     source = source_of(options)
     rule = split_from(split or default_split(source))
     data = open_source(source, Access(announce=say))
-    for path in export(data, rule.apply(data), form, output or Path("export") / data.name):
+    for path in export(data, rule.divide(data), form, output or Path("export") / data.name):
         click.echo(path)

@@ -15,7 +15,7 @@ from recbench.data.fetch.raw import OtherBytes, fetch, offered
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Recipe
-from recbench.errors import DataError, UsageError, unknown
+from recbench.errors import DataError, UsageError, of_kind, unknown
 from recbench.files import home_folder, readable
 from recbench.registry import READERS
 
@@ -230,8 +230,17 @@ def read_raw(entry: Entry, access: Access) -> Interactions:
 def read_entry(entry: Entry, paths: Sequence[Path]) -> Interactions:
     """Read the raw files of an entry."""
     limits = Limits(max_bytes=entry.limits.max_bytes, max_ratio=entry.limits.max_ratio)
-    rows: Interactions = READERS.get(entry.reader)(paths, entry.options, limits)
-    return rows
+    return read_with(entry.reader, paths, entry.options, limits)
+
+
+def read_with(
+    name: str, paths: Sequence[Path], options: Mapping[str, Any], limits: Limits
+) -> Interactions:
+    """Read files by the reader of some name, and see that it gives interactions."""
+    read = READERS.get(name)
+    instead = "return TableBuilder().finish(...), or Interactions(table)"
+    rows = read(paths, options, limits)
+    return of_kind(rows, Interactions, read, f"the reader {name}", instead)
 
 
 def check_counts(entry: Entry, dataset: Dataset, access: Access) -> Dataset:
@@ -315,7 +324,7 @@ def open_file(own: OwnFile) -> Dataset:
     if name in WITH_COLUMNS:
         options["columns"] = columns
     try:
-        interactions = READERS.get(name)([own.path], options, Limits())
+        interactions = read_with(name, [own.path], options, Limits())
     except DataError as error:
         if "; pass " not in str(error):
             raise

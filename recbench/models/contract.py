@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused, reason_of
-from recbench.models.base import Model
+from recbench.models.base import Model, fit_together
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
 from recbench.params import make, params_of
@@ -62,7 +62,10 @@ def fit(
 ) -> Scorer:
     """Fit one model alone, through its family, as a run does."""
     context = Context(seed=seed, threads=threads, dtype=np.float64, stop=stop)
-    return model.fit(train, context)
+    (fitted,) = fit_together([model], train, context)
+    if isinstance(fitted, RecbenchError):
+        raise fitted
+    return fitted
 
 
 def scores(scorer: Scorer, history: sparse.csr_array) -> np.ndarray:
@@ -165,8 +168,7 @@ def _together(model: Model) -> None:
     train, alone = example(), scores(fit(model, example()), example())
     grid = [model, *_variants(model)]
     sharing = [other for other in grid if other.family.key(other) == model.family.key(model)]
-    fitted = model.family.fit(sharing, train, Context(threads=1, dtype=np.float64))
-    assert len(fitted) == len(sharing), f"{len(fitted)} scorers for {len(sharing)} models"
+    fitted = fit_together(sharing, train, Context(threads=1, dtype=np.float64))
     assert isinstance(fitted[0], Scorer), f"in company it fails: {fitted[0]}"
     assert np.allclose(scores(fitted[0], train), alone, rtol=1e-9), "company changes the scores"
 

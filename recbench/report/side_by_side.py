@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from recbench.brackets import pair_of
+from recbench.brackets import halves, pair_of
 from recbench.campaign.folder import Campaign
 from recbench.errors import DataError, unknown
 from recbench.evaluate.metrics import parse_metric
@@ -17,7 +17,7 @@ from recbench.report.tables import SPREAD, View
 
 def labels(words: Sequence[str]) -> dict[str, str]:
     """`ease=EASE` is what something is called, and how it is to be; `ease` stays as it is."""
-    pairs = (pair_of(word, "label") if "=" in word else (word, word) for word in words)
+    pairs = (pair_of(word, "label") if halves(word)[1] else (word, word) for word in words)
     return dict(pairs)
 
 
