@@ -53,7 +53,10 @@ ELSEWHERE = {
 }  # fmt: skip
 """What things are called elsewhere, and here: meant when there is nothing of that name."""
 LISTED = ("dataset", "model", "loss", "metric", "split", "reader")
+PLURALS = ("datasets", "models", "losses", "metrics", "splits", "readers")
 """The kinds that `recbench list` shows."""
+ANYTHING = ("name", "plugin")
+"""What a thing is called whose kind is not known."""
 FEW = 20
 """Names that fit in a sentence."""
 CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
@@ -67,7 +70,9 @@ def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     if meant:
         hint = f"did you mean '{meant}'?"
     elif len(known) > FEW and kind in LISTED:
-        hint = f"`recbench list {'losses' if kind == 'loss' else f'{kind}s'}` shows what there is"
+        hint = f"`recbench list {PLURALS[LISTED.index(kind)]}` shows what there is"
+    elif len(known) > FEW and kind in ANYTHING:
+        hint = f"`recbench list KIND` shows what there is of each: {', '.join(PLURALS)}"
     elif known:
         hint = f"known: {', '.join(known)}"
     else:
@@ -92,7 +97,7 @@ def printable(text: str) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """What others raised, as one line: its kind, what it says of itself, and where they wrote it."""
+    """What others raised, as one line: its kind, what it says of itself, and where it is from."""
     try:
         words = str(error)
     except Exception:  # noqa: BLE001 - whatever a class of others does to make its text

@@ -11,7 +11,8 @@ use of their things, and of nothing else.
 import importlib.util
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -140,6 +141,42 @@ def _origin(thing: object) -> str:
     """Name the module and the object, the same for two imports of one file."""
     module = getattr(thing, "__module__", "?")
     return f"{module}:{getattr(thing, '__qualname__', repr(thing))}"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of one check; `problem` is empty if it passed."""
+
+    check: str
+    problem: str = ""
+
+
+class Contract(Generic[T]):
+    """What every thing of one kind must do, whoever wrote it: checks, by a sentence each.
+
+    A check is a function that takes the thing, and raises AssertionError with a sentence.
+    """
+
+    def __init__(self) -> None:
+        self.rules: dict[str, Callable[[T], None]] = {}
+
+    def rule(self, function: Callable[[T], None]) -> Callable[[T], None]:
+        """Add a check; its docstring is the sentence."""
+        self.rules[(function.__doc__ or "").strip().rstrip(".")] = function
+        return function
+
+    def check(self, thing: T) -> Iterator[CheckResult]:
+        """Put a thing through every check."""
+        for sentence, rule in self.rules.items():
+            try:
+                rule(thing)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - what a plugin raises is for its author
+                told = isinstance(error, AssertionError) and not place_of(error)
+                yield CheckResult(sentence, str(error) if told else reason_of(error))
+            else:
+                yield CheckResult(sentence)
 
 
 FILE = "file:"

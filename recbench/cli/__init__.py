@@ -38,7 +38,7 @@ COMMANDS = {
     "export": "Write a split as files that other tools read.",
     "cite": "Print BibTeX entries of all that a results folder rests on.",
     "doctor": "Show what this machine and installation can do.",
-    "check-plugin": "Put a model through the tests every model must pass.",
+    "check-plugin": "Put a plugin through what all of its kind must do.",
     "completion": "Print the script that completes names in your shell.",
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from recbench.cli.common import PATH, complete, say
+from recbench.cli.common import PATH, complete, plugin_option, say
 from recbench.cli.run_options import file_options, source_of
 from recbench.errors import UsageError
 
@@ -17,6 +17,7 @@ from recbench.errors import UsageError
 @click.option("--to", "form", type=click.Choice(["csv", "lightgcn", "recbole"]), default="csv",
               show_default=True, help="Which files to write.")  # fmt: skip
 @click.option("-o", "--output", type=PATH, help="Folder to write to; default export/NAME.")
+@plugin_option
 def command(split: str | None, form: str, output: Path | None, **options: Any) -> None:
     """Write the split of a dataset, or of your own file, as files that other tools read.
 

@@ -86,7 +86,7 @@ def command(
     """
     from recbench.campaign.folder import open_results
     from recbench.campaign.row import metric_names
-    from recbench.evaluate.metrics import parse_metric
+    from recbench.evaluate.metrics import metric_text
     from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part, rows_on
     from recbench.report.trials import views
 
@@ -101,7 +101,7 @@ def command(
             raise UsageError(f"{flag} is for datasets side by side: give --side-by-side")
     campaign = open_results(folders[0] if folders else None, say)
     dataset = datasets[0] if datasets else None
-    chosen = parse_metric(select).text if select else ""
+    chosen = metric_text(select) if select else ""
     if trials:
         rows = rows_on(campaign, dataset)
         if chosen and chosen not in metric_names(rows):
@@ -109,8 +109,8 @@ def command(
         show_views(views(rows, chosen or campaign.select(dataset)), kind)
         return
     wanted = Wanted(
-        chosen, part or measured_part(campaign), sort=parse_metric(sort).text if sort else "",
-        top=top, metrics=[parse_metric(text).text for text in words_of(metric)],
+        chosen, part or measured_part(campaign), sort=metric_text(sort) if sort else "",
+        top=top, metrics=[metric_text(text) for text in words_of(metric)],
         dataset=dataset,
     )  # fmt: skip
     tables = leaderboard_views(campaign, wanted)

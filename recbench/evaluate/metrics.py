@@ -98,8 +98,8 @@ def parse_metric(text: str) -> MetricSpec:
     name = name_in(described).lower()
     if not name:
         raise UsageError(f"'{text}' is not a metric; write a name and a cutoff, such as ndcg@100")
-    function = METRICS.get(name)
     described = name + described[len(name) :]
+    function = measure_of(described)
     if not at:
         raise UsageError(
             f"metric '{text}' has no cutoff; write {described}@20 for the first 20 ranks"
@@ -110,13 +110,26 @@ def parse_metric(text: str) -> MetricSpec:
             f"metric '{text}': the cutoff must be a whole number from 1 to {MAX_K}, "
             f"not '{cutoff}'; write for example {described}@20"
         )
-    k = int(cutoff)
+    canonical = function.text if isinstance(function, Metric) else name
+    return MetricSpec(name, int(cutoff), f"{canonical}@{int(cutoff)}", function)
+
+
+def metric_text(text: str) -> str:
+    """What results call a metric that is typed, whether it is a plugin's that is not given now."""
+    name = name_in(text).lower()
+    return parse_metric(text).text if name in METRICS.names() or not name else text.strip()
+
+
+def measure_of(described: str) -> Measure:
+    """The metric that `name` or `name[key=value,…]` describes."""
+    name = name_in(described)
+    function: Measure = METRICS.get(name)
     if isinstance(function, type):
-        function = build(described, METRICS)
-        described = function.text
-    elif described != name:
-        raise UsageError(f"metric '{name}' has no parameters; write {name}@{k}")
-    return MetricSpec(name, k, f"{described}@{k}", function)
+        made: Measure = build(described, METRICS)
+        return made
+    if described != name:
+        raise UsageError(f"metric '{name}' has no parameters; write {name}@20")
+    return function
 
 
 @METRICS.register("recall")

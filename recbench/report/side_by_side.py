@@ -9,7 +9,7 @@ import pandas as pd
 from recbench.brackets import halves, pair_of
 from recbench.campaign.folder import Campaign
 from recbench.errors import DataError, unknown
-from recbench.evaluate.metrics import parse_metric
+from recbench.evaluate.metrics import metric_text
 from recbench.report.leaderboard import PARTS, measured_part, rows_on
 from recbench.report.standings import Standing, more_is_better, standings
 from recbench.report.tables import SPREAD, View
@@ -38,7 +38,7 @@ def layout(
     part: str | None = None, caption: str = "",
 ) -> Layout:  # fmt: skip
     """Read the words of the command line."""
-    named = {parse_metric(name).text: label for name, label in labels(metrics).items()}
+    named = {metric_text(name): label for name, label in labels(metrics).items()}
     return Layout(labels(models), named, labels(datasets), part, caption)
 
 

@@ -182,7 +182,7 @@ def test_several_datasets_in_one_folder_are_kept_apart(recbench, ran):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["show", "--sort", "ndgc@10"], 2, "did you mean 'ndcg'"),
+        (["show", "--sort", "ndgc@10"], 2, "did you mean 'ndcg@10'"),
         (["show", "--sort", "ndcg@99"], 2, "did you mean 'ndcg@10'"),
         (["show", "-d", "other"], 2, "unknown dataset in results/toy-strong 'other'"),
         (["show", "--trials", "-d", "other"], 2, "unknown dataset in"),

@@ -66,8 +66,8 @@ class Problem:
         users = Pattern.of(checked(train, name))
         items = users.transposed()
         terms = of_kind(
-            objective.user_terms(users.lengths, train.shape[1]), Terms,
-            type(objective).user_terms, "user_terms", "return Terms(gram, push, ridge, entry, pull)",
+            objective.user_terms(users.lengths, train.shape[1]), Terms, type(objective).user_terms,
+            "user_terms", "return Terms(gram, push, ridge, entry, pull)",
         )  # fmt: skip
         ones = np.ones(train.shape[1])
         ridge = objective.item_ridge(items.lengths, train.shape[0])
