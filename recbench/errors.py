@@ -66,9 +66,9 @@ CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
 def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     """Build the error for a name that does not exist, naming one that does if it may be meant."""
     known = sorted(options)
-    meant = _meant(name.lower().replace("_", "-"), known)
-    if meant:
-        hint = f"did you mean '{meant}'?"
+    likely = closest(name.lower().replace("_", "-"), known)
+    if likely:
+        hint = f"did you mean '{likely}'?"
     elif len(known) > FEW and kind in LISTED:
         hint = f"`recbench list {PLURALS[LISTED.index(kind)]}` shows what there is"
     elif len(known) > FEW and kind in ANYTHING:
@@ -80,7 +80,7 @@ def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} '{name}'; {hint}")
 
 
-def _meant(name: str, known: Sequence[str]) -> str | None:
+def closest(name: str, known: Sequence[str]) -> str | None:
     """The name that was meant: as it is called here, closely alike, or with this as a part."""
     if ELSEWHERE.get(name) in known:
         return ELSEWHERE[name]

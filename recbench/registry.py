@@ -192,11 +192,14 @@ LOSSES: Registry[Any] = Registry("loss", "losses")
 def load_plugin(path: Path) -> types.ModuleType:
     """Import a file so that its decorators register what it defines."""
     if not path.is_file():
-        raise UsageError(f"--plugin {path}: there is no such file")
+        raise UsageError(
+            f"--plugin {path}: there is no such file; give the path of a Python file, as in "
+            "--plugin ./mymodel.py"
+        )
     name = f"recbench_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"--plugin {path}: not a Python file")
+        raise UsageError(f"--plugin {path}: not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up by name
     try:

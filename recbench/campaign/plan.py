@@ -25,7 +25,10 @@ def parts_for(*, validate: bool, reveal_test: bool) -> tuple[str, ...]:
     if validate:
         return REVEALED if reveal_test else CHOSEN
     if reveal_test:
-        raise UsageError("to show every test value and to measure nothing else exclude each other")
+        raise UsageError(
+            "to show every test value and to measure nothing else exclude each other; leave out "
+            "--reveal-test or --no-validate"
+        )
     return TESTED
 
 

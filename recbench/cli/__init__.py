@@ -106,6 +106,15 @@ class Commands(click.Group):
             _refuse_twice(ctx, command, rest)
         return name, command, rest
 
+    def make_context(self, *args: Any, **named: Any) -> click.Context:
+        """Read the options in front of a command."""
+        try:
+            return super().make_context(*args, **named)
+        except click.UsageError as error:
+            from recbench.cli.usage import told
+
+            raise Sentence(told(error, click.Context(self, info_name="recbench"))) from error
+
     def main(self, *args: Any, **named: Any) -> Any:
         """Run a command line, whatever the streams are, and whatever the system refuses."""
         settle_streams()
@@ -128,6 +137,12 @@ class Commands(click.Group):
                 sys.exit(DataError.exit_code)
             raise
 
+    def _called(self, ctx: click.Context) -> click.Context:
+        """Where in the command line it was that click found something wrong."""
+        name = ctx.invoked_subcommand or ""
+        command = self.get_command(ctx, name)
+        return ctx if command is None else click.Context(command, parent=ctx, info_name=name)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run; what is known to go wrong is a sentence and an exit code, Ctrl-C is 130."""
         try:
@@ -136,6 +151,10 @@ class Commands(click.Group):
             click.echo("\ninterrupted", err=True)
             sys.exit(130)
         except BaseException as error:
+            if isinstance(error, click.UsageError):
+                from recbench.cli.usage import told
+
+                raise Sentence(told(error, self._called(ctx))) from error
             known = known_error(error)
             if known is None or ctx.params.get("debug"):
                 raise
@@ -197,7 +216,9 @@ def _refuse_twice(ctx: click.Context, command: click.Command, args: list[str]) -
     for option in given:
         once = option.name in ONCE and isinstance(option, click.Option) and not option.multiple
         if once and given.count(option) > 1:
-            raise UsageError(f"{option.opts[-1]} is given twice, and takes one value")
+            raise UsageError(
+                f"{option.opts[-1]} is given twice, and takes one value: leave one out"
+            )
 
 
 @click.command(

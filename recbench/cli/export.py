@@ -37,7 +37,10 @@ def command(split: str | None, form: str, output: Path | None, **options: Any) -
     from recbench.splits.export import export
 
     if (options["dataset"] is None) == (options["data"] is None):
-        raise UsageError("what? give the name of a dataset, or your own file with --data")
+        raise UsageError(
+            "what? give the name of a dataset, as in recbench export debian, or your own file "
+            "with --data"
+        )
     source = source_of(options)
     rule = split_from(split or default_split(source))
     data = open_source(source, Access(announce=say))

@@ -35,7 +35,7 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
     recbench info gowalla         counts, licence, source, split
     recbench info ndcg            the definition
     """
-    described = _find(re.sub(r"@\d*$", "", name))
+    described = _find(re.sub(r"@[^\]]*$", "", name))
     if bibtex:
         from recbench.report.cite import of_name
 

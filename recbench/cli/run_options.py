@@ -26,7 +26,9 @@ def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -
         node = compose(path)
         given = None if node is None else construct(node)
     except OSError as error:
-        raise UsageError(f"-c {path}: {error.strerror}") from error
+        raise UsageError(
+            f"-c {path}: {error.strerror}; `recbench run ... --print-config` prints such a file"
+        ) from error
     except yaml.YAMLError as error:
         raise UsageError(f"-c {path} is not YAML: {error}") from error
     if not isinstance(given, Mapping):

@@ -93,7 +93,9 @@ def command(
     if side_by_side or len(folders) > 1:
         for flag, alone in (("--trials", trials), ("--sort", sort), ("--select", select)):
             if alone:
-                raise UsageError(f"{flag} is for one folder, not for datasets side by side")
+                raise UsageError(
+                    f"{flag} is for one folder, not for datasets side by side: leave it out"
+                )
         show_views([_side_by_side(folders, models, metric, datasets, part, caption, top)], kind)
         return
     for flag, given in (("--model", models), ("--caption", caption), ("-d again", datasets[1:])):

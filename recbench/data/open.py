@@ -223,7 +223,10 @@ def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
 def read_raw(entry: Entry, access: Access) -> Interactions:
     """The rows of an entry as they stand in its raw files."""
     if entry.reader == EMBEDDED:
-        raise UsageError(f"{entry.name} comes prepared; there are no raw files to search in")
+        raise UsageError(
+            f"{entry.name} comes prepared; there are no raw files to search in; "
+            "take one of `recbench list datasets` that is fetched"
+        )
     return read_entry(entry, raw_files(entry, access))
 
 
@@ -314,7 +317,8 @@ class OwnFile:
 def open_file(own: OwnFile) -> Dataset:
     """Read and prepare a user's own file; nothing is kept."""
     if not own.path.is_file():
-        what = "is a folder; give one file" if own.path.is_dir() else "there is no such file"
+        what = "is a folder" if own.path.is_dir() else "there is no such file"
+        what += "; give a csv, tsv, jsonl or parquet file, as in --data orders.csv"
         raise DataError(f"{own.path}: {what}")
     named = {"user": own.user, "item": own.item, "value": own.value, "time": own.time}
     columns = {role: column for role, column in named.items() if column is not None}
@@ -326,6 +330,8 @@ def open_file(own: OwnFile) -> Dataset:
     try:
         interactions = read_with(name, [own.path], options, Limits())
     except DataError as error:
+        if "has no column" in str(error):
+            raise DataError(f"{error}; name yours with --user and --item") from error
         if "; pass " not in str(error):
             raise
         raise DataError(f"{error} (in brackets: --reader '{name}[...]')") from error

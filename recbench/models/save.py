@@ -190,7 +190,10 @@ def load(folder: Path) -> Recommender:
     except RecbenchError:
         raise
     except Exception as error:  # there are a dozen ways to find out that a file is damaged
-        raise DataError(f"{folder} holds no model, or a damaged one ({error})") from error
+        raise DataError(
+            f"{folder} holds no model, or a damaged one ({error}); `recbench run --save DIR` "
+            "makes such folders in DIR"
+        ) from error
 
 
 def _load(folder: Path) -> Recommender:

@@ -56,16 +56,20 @@ class Base(ABC):
         Higher scores come first and, among equal ones, lower items.
         """
         items = query.seen.shape[1]
-        what = located(f"{type(self).__name__}.score", home_of(type(self).score))
+        what, home = f"{type(self).__name__}.score", home_of(type(self).score)
 
         def block(start: int, stop: int) -> Floats:
             block = self.score(*query.block(start, stop))
             if np.shape(block) != (stop - start, items):
-                raise RecbenchError(
+                words = (
                     f"{what} gave a block of shape {np.shape(block)} instead "
                     f"of {(stop - start, items)}; it must be users x items"
                 )
-            return topk.real(block, f"what {what} gives")
+                raise RecbenchError(located(words, home))
+            try:
+                return topk.real(block, f"what {what} gives")
+            except RecbenchError as error:
+                raise RecbenchError(located(str(error), home)) from error
 
         return topk.top_of_blocks(block, query.seen, query.k, scales, progress)
 

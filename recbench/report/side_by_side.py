@@ -78,7 +78,9 @@ def _blocks(campaigns: Sequence[Campaign], wanted: Layout) -> dict[str, list[Sta
             here, select = [r for r in rows if r.place == place], campaign.select(place[0])
             standing = standings(here, select, part, select)
             if place in found:
-                raise DataError(f"two of the folders have {place[0]}, {place[2]}; give one")
+                raise DataError(
+                    f"two of the folders have {place[0]}, {place[2]}; give one of the two"
+                )
             if standing:
                 found[place] = standing
     names = [place[0] for place in found]

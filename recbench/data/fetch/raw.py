@@ -132,7 +132,10 @@ def _addresses(entry: Entry, file: RemoteFile, mirror: str | None) -> tuple[str,
 def _mirror(given: str | None) -> str | None:
     mirror = given or os.environ.get("RECBENCH_MIRROR")
     if mirror and not mirror.startswith(("http://", "https://")):
-        raise UsageError(f"the mirror must be an http or https address, not '{mirror}'")
+        raise UsageError(
+            f"the mirror must be an http or https address, not '{mirror}'; write for example "
+            "https://example.org/data"
+        )
     return mirror
 
 
@@ -214,7 +217,10 @@ def offered(entry: Entry, home: Path, source: Path) -> tuple[Path, ...]:
 def _take(entry: Entry, folder: Path, source: Path) -> None:
     """Take over files fetched by hand."""
     if not source.exists():
-        raise DataError(f"--from {source}: there is no such file or folder")
+        raise DataError(
+            f"--from {source}: there is no such file or folder; give where you have "
+            f"{_wanted(entry)}"
+        )
     paths = _offered(entry, folder, source)
     files = {file.name: file for layout in entry.layouts for file in layout}
     for name, path in paths.items():
@@ -238,8 +244,16 @@ def _offered(entry: Entry, folder: Path, source: Path) -> Mapping[str, Path]:
         for layout in entry.layouts:
             if len(layout) == 1 and Path(layout[0].name).suffix == source.suffix:
                 return {layout[0].name: source}
-    wanted = " or ".join(", ".join(file.name for file in layout) for layout in entry.layouts)
-    raise DataError(f"--from {source}: {entry.name} needs {wanted or 'no files'}, not found there")
+    raise DataError(
+        f"--from {source}: {entry.name} needs {_wanted(entry)}, not found there; "
+        "give one of them, or their folder"
+    )
+
+
+def _wanted(entry: Entry) -> str:
+    """The files that a dataset needs."""
+    layouts = [", ".join(file.name for file in layout) for layout in entry.layouts]
+    return " or ".join(layouts) or "no files"
 
 
 def _find(entry: Entry, file: RemoteFile, source: Path) -> Path | None:
