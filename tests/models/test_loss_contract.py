@@ -11,7 +11,14 @@ from recbench.models.trained.losses import Bce
 from recbench.registry import LOSSES
 
 
-@pytest.mark.parametrize("name", LOSSES.names())
+QUICK = ("bce", "ials", "infonce-debiased", "rgx-exact", "sml")
+"""One of each kind; the models that have the others are put through their contract, too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in LOSSES.names()],
+)
 def test_every_loss_keeps_the_contract(name):
     loss = LOSSES.get(name)()
     results = list(check_loss(loss))
