@@ -42,6 +42,9 @@ COMMANDS = {
     "completion": "Print the script that completes names in your shell.",
 }
 
+NO_WORDS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What newer versions of click raise to show the help of a command without words."""
+
 ONCE = frozenset([
     "dataset", "data", "user", "item", "value", "minimum", "time", "core", "split", "select",
     "seed",
@@ -111,6 +114,8 @@ class Commands(click.Group):
         try:
             return super().make_context(*args, **named)
         except click.UsageError as error:
+            if isinstance(error, NO_WORDS):
+                raise
             from recbench.cli.usage import told
 
             raise Sentence(told(error, click.Context(self, info_name="recbench"))) from error
@@ -151,7 +156,7 @@ class Commands(click.Group):
             click.echo("\ninterrupted", err=True)
             sys.exit(130)
         except BaseException as error:
-            if isinstance(error, click.UsageError):
+            if isinstance(error, click.UsageError) and not isinstance(error, NO_WORDS):
                 from recbench.cli.usage import told
 
                 raise Sentence(told(error, self._called(ctx))) from error

@@ -64,6 +64,12 @@ class Alone(Family["Model"]):
         self, models: Sequence["Model"], train: sparse.csr_array, ctx: Context
     ) -> Sequence[Fit]:
         """Fit one after the other."""
+        for model in models:
+            if type(model).fit is Model.fit:  # which would ask this family
+                raise RecbenchError(
+                    f"{model.name} has no fit: give its class a method fit(self, train, ctx), or a "
+                    "family that fits it"
+                )
         return [
             of_kind(model.fit(train, ctx), Scorer, type(model).fit, f"fit of {model.name}", HINT)
             for model in models
@@ -105,10 +111,15 @@ class Model(Described):
 
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Fit one model. Models of a sharing family inherit this and implement the family."""
-        (fitted,) = fit_together([self], train, ctx)
-        if isinstance(fitted, RecbenchError):
-            raise fitted
-        return fitted
+        return fit_alone(self, train, ctx)
+
+
+def fit_alone(model: Model, train: sparse.csr_array, ctx: Context) -> Scorer:
+    """Fit one model by its family, as a run does, or raise why it could not be fitted."""
+    (fitted,) = fit_together([model], train, ctx)
+    if isinstance(fitted, RecbenchError):
+        raise fitted
+    return fitted
 
 
 def fit_together(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Fit]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused
-from recbench.models.base import Model, fit_together
+from recbench.models.base import Model, fit_alone, fit_together
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
 from recbench.params import make, params_of
@@ -37,10 +37,7 @@ def fit(
 ) -> Scorer:
     """Fit one model alone, through its family, as a run does."""
     context = Context(seed=seed, threads=threads, dtype=np.float64, stop=stop)
-    (fitted,) = fit_together([model], train, context)
-    if isinstance(fitted, RecbenchError):
-        raise fitted
-    return fitted
+    return fit_alone(model, train, context)
 
 
 def scores(scorer: Scorer, history: sparse.csr_array) -> np.ndarray:

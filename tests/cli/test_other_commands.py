@@ -21,6 +21,12 @@ def test_help_lists_every_command_with_the_line_it_starts_with(recbench):
         assert f"  {code}" in result.stdout
 
 
+def test_without_words_there_is_help_and_no_error(recbench):
+    told = recbench().output
+    assert "Commands:" in told
+    assert "Error" not in told
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from recbench.cli import main\n"

@@ -159,6 +159,25 @@ def test_a_fault_elsewhere_in_the_folder_is_that_files(recbench, folder, monkeyp
     assert "ZeroDivisionError: division by zero (helper_of_mine.py, line 2)" in result.stderr
 
 
+def test_a_model_without_a_fit_is_told_so(recbench, folder):
+    (folder / "mine.py").write_text(f"{HEAD}{MODEL}")
+    result = recbench(*RUN, "-m", "mine", "--plugin", "mine.py")
+    assert result.exit_code == 1
+    assert "mine has no fit: give its class a method fit(self, train, ctx)" in result.stderr
+
+
+def test_recommend_tells_the_same(recbench, folder):
+    (folder / "mine.py").write_text(
+        f"{HEAD}{MODEL}    def fit(self, train, ctx):\n        return 7\n"
+    )
+    own = ["--data", "toy.csv", "--user", "u", "--item", "i"]
+    words = ["--plugin", "mine.py", "-m", "mine", "-o", "lists.csv"]
+    result = recbench("recommend", *own, *words)
+    assert result.exit_code == 1, result.output
+    assert "fit of mine returned int, not Scorer" in result.stderr
+    assert "mine.py, line 11)" in result.stderr
+
+
 def test_rows_keep_where_it_was(recbench, folder):
     (folder / "mine.py").write_text(f"{HEAD}{MODEL}    def fit(self, train, ctx):\n        1 / 0\n")
     recbench(*RUN, "-m", "mine", "-m", "popularity", "--plugin", "mine.py")

@@ -10,7 +10,6 @@ from recbench.models.loss_contract import QUADRATIC, TRAINED, check_loss
 from recbench.models.trained.losses import Bce
 from recbench.registry import LOSSES
 
-
 QUICK = ("bce", "ials", "infonce-debiased", "rgx-exact", "sml")
 """One of each kind; the models that have the others are put through their contract, too."""
 
