@@ -20,8 +20,9 @@ def told(error: click.UsageError, ctx: click.Context) -> UsageError:
         return UsageError(_no_such_option(error.option_name, ctx))
     param = getattr(error, "param", None)
     if type(error) is click.BadParameter and param is not None:
-        found = TYPED.search(error.message)
-        return UsageError(_misfit(param, (found[1] or found[2] or "") if found else ""))
+        if found := TYPED.search(error.message):
+            return UsageError(_misfit(param, found[1] or found[2] or ""))
+        return UsageError(f"{_name(param)}: {error.message}")
     return UsageError(f"{_wrong(error, ctx)}; {_example(ctx)}")
 
 

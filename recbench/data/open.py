@@ -330,8 +330,10 @@ def open_file(own: OwnFile) -> Dataset:
     try:
         interactions = read_with(name, [own.path], options, Limits())
     except DataError as error:
-        if "has no column" in str(error):
-            raise DataError(f"{error}; name yours with --user and --item") from error
+        for role, column in columns.items():
+            if f"has no column '{column}'" in str(error):
+                flags = "--user and --item" if role in ("user", "item") else f"--{role}"
+                raise DataError(f"{error}; name yours with {flags}") from error
         if "; pass " not in str(error):
             raise
         raise DataError(f"{error} (in brackets: --reader '{name}[...]')") from error
