@@ -356,7 +356,8 @@ def completions(text: str, of: Names) -> list[str]:
     if name not in of.names():
         return []
     last = split_commas(rest)[-1]
-    start, specs = text.removesuffix(last), params_of(of.get(name))
+    thing = of.get(name)
+    start, specs = text.removesuffix(last), params_of(thing) if isinstance(thing, type) else {}
     key, equals, value = last.partition("=")
     if not equals:
         return [f"{start}{option}=" for option in specs if option.startswith(key)]
