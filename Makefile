@@ -26,8 +26,14 @@ format: install  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: install  ## write docs/cli.md anew from the commands' own help
+docs: install  ## write anew what docs/ has from code: the command line, the notebook
 	$(BIN)/python scripts/make_cli_docs.py
+	$(BIN)/python scripts/make_wrong_commands.py
+	$(BIN)/python scripts/make_notebook.py
+
+site: install  ## build the documentation site in build/site
+	$(BIN)/pip install -q -e '.[docs]'
+	$(BIN)/mkdocs build --strict -q -d build/site
 
 bench: install  ## the quick benchmarks: start-up and a small fit
 	$(BIN)/python bench/startup.py
@@ -38,4 +44,4 @@ smoke: install  ## build the wheel, install it alone, run it
 clean:  ## remove what builds leave behind
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help install test lint format docs bench smoke clean
+.PHONY: help install test lint format docs site bench smoke clean

@@ -1,12 +1,13 @@
-"""This working copy beside another commit: what preparing, runs and tables cost now and cost then.
+"""This working copy beside another commit: what fetching, preparing, runs and tables cost.
 
     python bench/before.py ae6a08a [--rounds 7]
 
 The other commit is checked out beside, and both run in this environment, in turns, each with a
 home and a folder of its own. Every command is a process of its own; the fastest of the rounds
-counts, on the wall and in processor time. `prepare` is a run on an own file of 300,000 rows that is
-made here, on a model without arithmetic; `run` and `again` are nine trials of deql-l2 on the
-embedded data, the second time all finished; `show` ranks them.
+counts, on the wall and in processor time. `fetch` gets a file of 300,000 rows from a server on this
+machine, and prepares it; `prepare` is a run on the same file, on a model without arithmetic; `run`
+and `again` are nine trials of deql-l2 on the embedded data, the second time all finished; `show`
+ranks them.
 """
 
 import argparse
@@ -15,7 +16,10 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROWS = 300_000
 GRID = ["run", "-q", "-m", "deql-l2", "--grid", "b=0.1:2.0", "-o", "out"]
 COMMANDS = {
+    "fetch": ["fetch", "-f", "served"],
     "prepare": ["run", "-q", "--data", "own.csv", "-m", "popularity", "--split", "weak", "-f",
                 "-o", "own"],
     "run": [*GRID, "-f"],
@@ -38,6 +43,30 @@ def own_file(path: Path) -> None:
     users, items = draw.zipf(1.3, ROWS) % 20_000, draw.zipf(1.2, ROWS) % 5_000
     lines = np.char.add(np.char.add(users.astype(str), ","), items.astype(str))
     path.write_text("user,item\n" + "\n".join(lines.tolist()) + "\n")
+
+
+CATALOGUE = """
+served:
+  title: Served
+  licence: none
+  reader: delimited
+  options: {{columns: {{user: user, item: item}}}}
+  files: [{{name: own.csv, urls: ["http://127.0.0.1:{port}/own.csv"]}}]
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Says nothing of requests."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def serve(folder: Path) -> int:
+    """Serve a folder to this machine; the port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return int(server.server_port)
 
 
 def timed(code: Path, folder: Path, words: list[str]) -> tuple[float, float]:
@@ -75,7 +104,9 @@ def compare(work: Path, codes: dict[str, Path], rounds: int) -> None:
     best: dict[tuple[str, str], tuple[float, float]] = {}
     for name in codes:
         (work / name / "folder").mkdir(parents=True)
-        own_file(work / name / "folder" / "own.csv")
+        folder = work / name / "folder"
+        own_file(folder / "own.csv")
+        (folder / "datasets.yaml").write_text(CATALOGUE.format(port=serve(folder)))
     for _ in range(rounds + 1):  # the first one compiles
         for what, words in COMMANDS.items():
             for name, code in codes.items():

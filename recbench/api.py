@@ -52,8 +52,9 @@ def run(
     *,
     sets: Mapping[str, object] | None = None,
     grid: Grid | None = None,
-    search: str = "grid",
+    search: str | None = None,
     trials: int | None = None,
+    time_limit: str | None = None,
     search_seed: int = 0,
     split: str | None = None,
     metrics: Sequence[str] = (),
@@ -78,7 +79,8 @@ def run(
 ) -> pd.DataFrame:
     """Fit models, tune them on validation, measure the best on test; one line per trial and part.
 
-    `grid` has values as typed after --grid, or as a list. Finished trials are not run again.
+    `grid` has values as typed after --grid, or as a list; `time_limit` is that of each model, as in
+    "30m". Finished trials are not run again.
     Without `validate` settings were chosen before, one of each model: only the test part is
     measured, by one fit on all that it may be fitted on. With
     `dry_run` nothing is fitted: one line per fit that is left, with what is known of its memory
@@ -92,7 +94,7 @@ def run(
         data=dataset, models=names,
         sets=[f"{key}={value}" for key, value in (sets or {}).items()],
         grids=[_typed(*pair) for pair in (grid or {}).items()], search=search, trials=trials,
-        search_seed=search_seed, split=split, metrics=metrics, select=select,
+        time_limit=time_limit, search_seed=search_seed, split=split, metrics=metrics, select=select,
         seeds=seeds, dtype=dtype, parts=parts, one_each=not validate,
         output=_path(output), jobs=jobs, executor=executor,
         scheduler=scheduler, threads=threads, scratch=_path(scratch),

@@ -13,7 +13,7 @@ import math
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
 
 from recbench.brackets import split_commas, taken_apart
 from recbench.errors import UsageError, unknown
@@ -48,6 +48,8 @@ class Param:
     open_high: bool = False
     log: bool = False
     grid: tuple[Value, ...] = ()
+    search: tuple[float, float] | None = None
+    unless: str = ""
     choices: tuple[str, ...] = ()
     optional: bool = False
     later: bool = False
@@ -98,6 +100,17 @@ class Param:
             )
 
     @property
+    def usual(self) -> tuple[float, float] | None:
+        """The ends of where good values are looked for or were published, if that is known."""
+        numbers = [*filter(is_number, self.grid), *(self.search or ())]
+        return (min(numbers), max(numbers)) if numbers else None
+
+    def ends_at(self, value: float) -> bool:
+        """Whether nothing lies beyond a value, as below a penalty of 0."""
+        lowest = value == self.low and not self.open_low
+        return lowest or (value == self.high and not self.open_high)
+
+    @property
     def range(self) -> str:
         """The allowed interval in mathematical notation, or the choices."""
         if self.choices or self.of is not None:
@@ -140,20 +153,38 @@ def param(
     open_high: bool = False,
     log: bool = False,
     grid: tuple[Value, ...] = (),
+    search: tuple[float, float] | None = None,
+    unless: str = "",
     choices: tuple[str, ...] = (),
     later: bool = False,
 ) -> Any:
     """Declare a hyper-parameter as a dataclass field.
 
     This one line feeds `--set`, `--grid`, `recbench info`, conversion, validation, the trial
-    id and the search space. `grid` holds the values published with the model, if any. With
-    `later`, the default goes without saying: trials of before the parameter was keep their ids.
+    id and the search space. `grid` holds the values published with the model, if any, and `search`
+    the ends between which it is worth looking on most data: a search without a grid does so, at the
+    published values if there are any, but not where the parameter named `unless` is set.
+    With `later`, the default goes without saying: trials of before the parameter was keep their
+    ids.
     """
+    if search is not None:
+        _check_search(search, low, high, log=log)
     details = {
         "help": help, "low": low, "high": high, "open_low": open_low, "open_high": open_high,
-        "log": log, "grid": grid, "choices": choices, "later": later,
+        "log": log, "grid": grid, "search": search, "unless": unless, "choices": choices,
+        "later": later,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata={"param": details})
+
+
+def _check_search(search: tuple[float, float], low: float, high: float, *, log: bool) -> None:
+    """Refuse ends between which nothing could be drawn."""
+    first, last = search
+    if not low <= first < last <= high or (log and first <= 0):
+        raise UsageError(
+            f"search={search} of a parameter must rise from its low to its high"
+            + (", and start above 0 as its scale is logarithmic" if log else "")
+        )
 
 
 def held(of: Names, default: str, *, help: str) -> Any:  # noqa: A002 - as for `param`
@@ -269,13 +300,15 @@ class Described:
 
     def values(self) -> dict[str, Value]:
         """The parameters and their values, by command-line name; held things as text."""
-        values = {}
+        return {name: plain(value) for name, value in self._given()}
+
+    def _given(self) -> Iterator[tuple[str, Any]]:
+        """The parameters and their values, held things as they are."""
         for name, spec in params_of(type(self)).items():
             owner: Any = self
             for step in spec.within:
                 owner = getattr(owner, step)
-            values[name] = plain(getattr(owner, name.replace("-", "_")))
-        return values
+            yield name, getattr(owner, name.replace("-", "_"))
 
     @property
     def text(self) -> str:
@@ -283,6 +316,14 @@ class Described:
         specs, values = params_of(type(self)), self.values()
         told = {n: v for n, v in values.items() if not (specs[n].later and v == specs[n].default)}
         pairs = ",".join(f"{name}={format_value(v)}" for name, v in sorted(told.items()))
+        return f"{self.name}[{pairs}]" if pairs else self.name
+
+    @property
+    def brief(self) -> str:
+        """The name and what is not at its default: the same thing, as one would type it."""
+        specs = params_of(type(self))
+        short = [(n, v.brief if isinstance(v, Described) else v) for n, v in self._given()]
+        pairs = ",".join(f"{n}={format_value(v)}" for n, v in short if v != specs[n].default)
         return f"{self.name}[{pairs}]" if pairs else self.name
 
     @property
@@ -367,6 +408,11 @@ def completions(text: str, of: Names) -> list[str]:
     values = [*spec.choices, *map(format_value, spec.grid)]
     more = completions(value, spec.of) if spec.of else [v for v in values if v.startswith(value)]
     return [f"{start}{key}={word}" for word in more]
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value has more and less; words and flags do not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def plain(value: Any) -> Value:

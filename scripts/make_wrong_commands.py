@@ -42,7 +42,10 @@ FILES = {
     "typo.yaml": "modle: ease\n",
     "datasets.yaml": "mine:\n  titel: Mine\n  licence: mine\n  reader: delimited\n",
 }
-FIRST = "recbench run --data toy.csv --user u --item i -m ease -m popularity -k ndcg@10,recall@5"
+FIRST = (
+    "recbench run --data toy.csv --user u --item i -m ease -m popularity -k ndcg@10,recall@5 "
+    "-o results/toy-strong"
+)
 
 
 @dataclass(frozen=True)

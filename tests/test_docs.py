@@ -1,5 +1,7 @@
 """What the documentation shows must run, and what it links to must exist."""
 
+import importlib.util
+import json
 import re
 import shlex
 import subprocess
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from recbench.models.contract import check_model
 from recbench.registry import LOSSES, MODELS, load_plugin
@@ -37,6 +40,25 @@ def test_the_command_line_page_is_what_the_commands_say():
     script = ROOT / "scripts" / "make_cli_docs.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_notebook_is_the_tutorial():
+    script = importlib.util.spec_from_file_location("nb", ROOT / "scripts" / "make_notebook.py")
+    made = importlib.util.module_from_spec(script)
+    script.loader.exec_module(made)
+    assert made.TARGET.read_text(encoding="utf-8") == made.notebook()
+    code = [c["source"] for c in json.loads(made.notebook())["cells"] if c["cell_type"] == "code"]
+    tutorial = blocks(ROOT / "docs" / "tutorial.md", "python")
+    assert ["".join(lines) for lines in code] == [block.strip() for block in tutorial]
+
+
+def test_every_page_is_on_the_site():
+    """`mkdocs build --strict` in .ci/run says more, but not everybody has mkdocs."""
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    listed = re.findall(r"[\w/-]+\.md", json.dumps(site["nav"]))
+    made = {"index.md", "api.md", "changelog.md", "contributing.md"}
+    there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").glob("*.md")}
+    assert sorted(listed) == sorted(there | made | {"decisions/README.md"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -100,7 +122,7 @@ def test_every_command_of_the_readme_runs(command, recbench, folder, request):
     else:
         both = [SMALL.format(name=name) for name in ("gowalla", "debian")]
         (folder / "datasets.yaml").write_text("".join(both))
-    if words[0] in ("show", "compare", "report", "cite"):
+    if words[0] in ("show", "compare", "report", "board", "cite"):
         assert recbench("run", "-q", "-m", "ease", "-m", "edlae").exit_code == 0
     result = recbench(*words)
     assert result.exit_code == 0, result.output

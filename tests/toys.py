@@ -8,6 +8,9 @@ import pyarrow as pa
 from recbench.campaign.row import Row
 from recbench.data.dataset import Dataset
 
+OWN = "toy-9460cda0"
+"""What the small csv file of the fixtures is called in results: after its name and content."""
+
 MODEL = '''
 """Recommends what was bought least."""
 

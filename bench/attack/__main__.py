@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for folder in (ROOT / "tests" / "data" / "readers", ROOT / "tests", ROOT):
     sys.path.insert(0, str(folder))
 
-from bench.attack.suite import BAD, GOOD, Tally, assault, dice_of, judged, table  # noqa: E402 - tests' files first
+from bench.attack.suite import BAD, GOOD, Tally, assault, dice_of, judged, ready, table  # noqa: E402 - tests' files first
 
 COST = {
     "flips": 1, "files": 1, "readers": 1, "servers": 1, "catalogues": 1, "plugins": 1,
@@ -41,8 +41,7 @@ def main() -> None:
         make = importlib.import_module(f"bench.attack.{name}").Attack
         if arguments.again is not None:
             with tempfile.TemporaryDirectory() as home:
-                attack = make()
-                attack.set_up(Path(home))
+                attack = ready(make, Path(home))
                 print(judged(attack, dice_of(name, arguments.seed, arguments.again)))
             continue
         tries = max(1, arguments.tries // COST[name])

@@ -1,24 +1,21 @@
 """Machines that are not as they should be: terminals, disks, memory, limits, names, signals.
 
 Each try is a process of its own, in an environment that is spoilt in one way or two. It answers as
-ever or with a sentence, and its exit code says which.
+ever or with a sentence, and its exit code says which. It is a whole process if what is spoilt
+matters before recbench is loaded or after its last line; else it may be a copy of a loaded one.
 """
 
-import contextlib
 import os
 import random
 import resource
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.attack import mischief
+from bench.attack.process import Process, Start
 from bench.attack.suite import LONGEST_SENTENCE, Verdict, clean, fresh
 
 WORDS = (
@@ -27,23 +24,22 @@ WORDS = (
     ("show", "--trials", "--format", "csv", "out"), ("report", "out"), ("info", "debian"),
     ("compare", "-o", "out", "ease", "popularity"), ("export", "toy", "-o", "exported"),
     ("fetch", "-f", "toy"), (*mischief.RUN, "-o", "new"), (*mischief.RUN, "-o", "new", "-j", "2"),
-    (*mischief.RUN, "-o", "out"), ("completion", "bash"), ("recipe-search", "--help"),
+    (*mischief.RUN, "-o", "out"), ("completion", "bash"), ("cite", "out"),
+    ("recommend", "-m", "popularity", "--data", mischief.TOY, "--user", "u", "--item", "i"),
+    ("recommend", "-m", "ials[factors=2]", "-d", "toy", "-o", "new", "--for", "1"),
+    ("recipe-search", "--help"),
 )  # fmt: skip
+WHOLE = 0.1
+"""The share of tries that are whole processes although they need not be."""
 MUTE = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that end a process of the shell's without a word, as they should where they may."""
 
 
 @dataclass
-class Place:
+class Place(Start):
     """What a process finds when it starts."""
 
-    folder: Path
-    words: Sequence[str]
-    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-    before: list[Callable[[], None]] = field(default_factory=list)
-    """Called in the child."""
-    wrapper: Sequence[str] = ()
-    out: Any = subprocess.PIPE
+    folder: Path = Path()
     kill: tuple[float, int] | None = None
     silent: bool = False
     """Whether nobody can hear what is said."""
@@ -52,14 +48,18 @@ class Place:
 def _limit(kind: int, *numbers: int) -> Callable[[Place, random.Random], None]:
     def spoil(place: Place, dice: random.Random) -> None:
         number = dice.choice(numbers)
+        place.whole |= kind == resource.RLIMIT_AS  # threads of libraries begin anew in a copy
         place.before.append(lambda: resource.setrlimit(kind, (number, number)))
 
     return spoil
 
 
-def _variables(**names: str) -> Callable[[Place, random.Random], None]:
+def _variables(*, early: bool = False, **names: str) -> Callable[[Place, random.Random], None]:
+    """Variables; early ones are looked at before recbench is loaded."""
+
     def spoil(place: Place, dice: random.Random) -> None:
-        place.environment.update(names)
+        place.environment |= names
+        place.whole |= early
 
     return spoil
 
@@ -67,17 +67,19 @@ def _variables(**names: str) -> Callable[[Place, random.Random], None]:
 def closed_out(place: Place, dice: random.Random) -> None:
     """Standard output that is closed."""
     place.before.append(lambda: os.close(1))
+    place.whole = True
 
 
 def closed_err(place: Place, dice: random.Random) -> None:
     """Standard error that is closed."""
     place.before.append(lambda: os.close(2))
-    place.silent = True
+    place.silent = place.whole = True
 
 
 def full_out(place: Place, dice: random.Random) -> None:
     """Standard output on a full disk."""
     place.out = os.open("/dev/full", os.O_WRONLY)
+    place.whole = True
 
 
 def broken_pipe(place: Place, dice: random.Random) -> None:
@@ -85,6 +87,7 @@ def broken_pipe(place: Place, dice: random.Random) -> None:
     source, sink = os.pipe()
     os.close(source)
     place.out = sink
+    place.whole = True
 
 
 def no_home(place: Place, dice: random.Random) -> None:
@@ -110,6 +113,7 @@ def odd_names(place: Place, dice: random.Random) -> None:
 
 def no_shared_memory(place: Place, dice: random.Random) -> None:
     """A container without /dev/shm."""
+    place.whole = True
     place.wrapper = [
         "unshare",
         "-m",
@@ -122,6 +126,7 @@ def no_shared_memory(place: Place, dice: random.Random) -> None:
 
 def _elsewhere(place: Place, remount: str) -> None:
     """On a disk of its own, which is then mounted in another way."""
+    place.whole = True
     steps = [
         "mkdir -p room; mount -t tmpfs x room; cp -r out toy.csv datasets.yaml home room",
         remount, "cd room; RECBENCH_HOME=$PWD/home; export RECBENCH_HOME",
@@ -168,13 +173,14 @@ SPOILERS: Mapping[str, Callable[[Place, random.Random], None]] = {
     "home is a file": home_is_a_file, "odd names": odd_names,
     "no shared memory": no_shared_memory, "small disk": small_disk, "read-only": read_only,
     "folder is gone": folder_is_gone, "Ctrl-C": interrupted, "TERM": terminated,
-    "ASCII": _variables(PYTHONIOENCODING="ascii"), "Latin": _variables(PYTHONIOENCODING="latin-1"),
-    "C locale": _variables(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0"),
+    "ASCII": _variables(early=True, PYTHONIOENCODING="ascii"),
+    "Latin": _variables(early=True, PYTHONIOENCODING="latin-1"),
+    "C locale": _variables(early=True, LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0"),
     "dumb terminal": _variables(TERM="dumb"), "COLUMNS=1": _variables(COLUMNS="1"),
     "COLUMNS=x": _variables(COLUMNS="x"), "COLUMNS=0": _variables(COLUMNS="0"),
     "forced colours": _variables(FORCE_COLOR="1", COLUMNS="30"),
     "no temporary folder": _variables(TMPDIR="/nonexistent"),
-    "odd threads": _variables(OMP_NUM_THREADS="x", OPENBLAS_NUM_THREADS="-1"),
+    "odd threads": _variables(early=True, OMP_NUM_THREADS="x", OPENBLAS_NUM_THREADS="-1"),
     "odd mirror": _variables(RECBENCH_MIRROR="ftp://x", RECBENCH_OFFLINE="1"),
     "few descriptors": _limit(resource.RLIMIT_NOFILE, 12, 16, 20, 24, 32, 48),
     "small files": _limit(resource.RLIMIT_FSIZE, 0, 1000, 20_000),
@@ -200,7 +206,7 @@ class Attack:
             fresh(self.folder / name, self.folder / ("whole" if name == "out" else "whole-home"))
         for name in ("exported", "new", os.fsdecode(b"new-\xff")):
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        place = Place(self.folder, dice.choice(WORDS))
+        place = Place(dice.choice(WORDS), whole=dice.random() < WHOLE, folder=self.folder)
         names = dice.sample(sorted(SPOILERS), k=dice.choice([1, 1, 1, 2]))
         for name in names:
             SPOILERS[name](place, dice)
@@ -210,38 +216,19 @@ class Attack:
         )
 
     def _run(self, place: Place, about: str) -> Verdict:
-        command = [*place.wrapper, sys.executable, "-m", "recbench", *place.words]
-
-        def before() -> None:
-            for one in place.before:
-                one()
-
-        process = subprocess.Popen(
-            command, cwd=self.folder, env=place.environment, stdin=subprocess.DEVNULL,
-            stdout=place.out, stderr=subprocess.PIPE, preexec_fn=before, start_new_session=True,
-        )  # fmt: skip
-        if isinstance(place.out, int) and place.out >= 0:
+        process = Process(place)
+        if place.out is not None:
             os.close(place.out)
         try:
-            if place.kill:
-                time.sleep(place.kill[0])
+            if place.kill and not process.wait(place.kill[0]):
                 os.killpg(process.pid, place.kill[1])
-            out, err = process.communicate(timeout=self.patience - 20)
-        except (subprocess.TimeoutExpired, ProcessLookupError):
-            return Verdict("hang", about)
+            if not process.wait(self.patience - 20):
+                return Verdict("hang", about)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        return self._judged(
-            place,
-            process.returncode,
-            (out or b"").decode("utf-8", "replace"),
-            err.decode("utf-8", "replace"),
-            about,
-        )
+            process.end()
+        return self._judged(place, process.returncode or 0, process.said(), about)
 
-    def _judged(self, place: Place, code: int, out: str, err: str, about: str) -> Verdict:
+    def _judged(self, place: Place, code: int, err: str, about: str) -> Verdict:
         about = f"{about}: {code}: {err[-400:]!r}"
         if place.kill and code == -place.kill[1]:
             return Verdict("sentence")  # Python was not up yet, or TERM, which has no words

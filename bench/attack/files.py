@@ -12,14 +12,14 @@ from pathlib import Path
 import mutations
 
 from bench.attack import mischief
-from bench.attack.suite import SECONDS, Said, Verdict, command, fresh, sentence_of
+from bench.attack.suite import SECONDS, Verdict, command, fresh
 from recbench.data.fetch.raw import PATIENT
 from recbench.files import DIGEST, sealed
 
 READING = (
     ("show", "out"), ("show", "--trials", "--format", "csv", "out"), ("show", "--json", "out"),
     ("show", "--format", "latex", "out"), ("compare", "-o", "out", "ease", "popularity"),
-    ("report", "out"), ("list", "runs"), (*mischief.RUN, "-o", "out"),
+    ("report", "out"), ("list", "runs"), ("cite", "out"), (*mischief.RUN, "-o", "out"),
     (*mischief.RUN, "-o", "out", "--dry-run"),
 )  # fmt: skip
 RESULTS = ("trials.jsonl", "manifest.json", "metrics.csv", "traces/*", "per-user/*")
@@ -60,13 +60,11 @@ class Attack:
         return command(*words).verdict(f"{said}; {' '.join(words[:2])}")
 
     def _model(self, dice: random.Random) -> Verdict:
-        from recbench.models.save import load
-
         kind = dice.choice(mischief.MODELS)
         model = fresh(self.folder / "model", self.folder / "models" / kind)
         path = dice.choice([model / "model.json", *sorted(p for p in model.rglob("*.json"))])
         said = spoil(dice, path)
-        answer: Said = sentence_of(lambda: load(model).recommend([1, 2], 5))
+        answer = command("recommend", "--saved", "model", "--history", "1,2", "-n", "5")
         return answer.verdict(f"{kind}: {said}")
 
     def _raw(self, dice: random.Random) -> Verdict:

@@ -3,6 +3,7 @@
 A campaign is signalled a few times, its whole group or only the process that was started, and then
 run to its end: the table must be, byte for byte, that of a run that nobody disturbed, with no trial
 missing or doubled, every per-user file readable, and no reservation or part of a file left behind.
+Most processes are copies of one that is loaded; some are whole ones.
 """
 
 import csv
@@ -11,15 +12,14 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from filelock import FileLock
 
 from bench.attack import mischief
-from bench.attack.suite import Verdict
+from bench.attack.process import Process, Start
+from bench.attack.suite import Verdict, command
 
 WORDS = [
     "run", "-q", "--data", mischief.TOY, "--user", "u", "--item", "i", "-k", "ndcg@10",
@@ -29,6 +29,8 @@ WORDS = [
 ]  # fmt: skip
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MOST_SIGNALS = 4
+WHOLE = 0.05
+"""The share of tries with whole processes, half of them with two at work."""
 
 
 class Attack:
@@ -37,57 +39,56 @@ class Attack:
     patience = 300.0
 
     def set_up(self, folder: Path) -> None:
-        """Run the campaign once in peace, and see how long it takes."""
+        """Run the campaign in peace, and see how long a loaded process and a whole one take."""
         import toys
 
         self.folder = folder
         (folder / mischief.TOY).write_text(toys.csv_of(toys.two_tastes(90, 30)), encoding="utf-8")
-        began = time.perf_counter()
-        code, said = self._finish("peace", 1)
-        assert code == 0, said
-        self.seconds = time.perf_counter() - began
+        done = command(*WORDS, "-o", "loading")
+        assert done.code == 0, done
+        self.seconds = dict[bool, float]()
+        for whole in (True, False):
+            shutil.rmtree(folder / "peace", ignore_errors=True)
+            began = time.perf_counter()
+            code, said = self._finish("peace", 1, whole=whole)
+            assert code == 0, said
+            self.seconds[whole] = time.perf_counter() - began
         self.right = (folder / "peace" / "metrics.csv").read_bytes()
 
     def attempt(self, dice: random.Random) -> Verdict:
         """Disturb, finish, compare."""
         shutil.rmtree(self.folder / "out", ignore_errors=True)
-        jobs, done = dice.choice([1, 1, 2]), []
+        whole = dice.random() < WHOLE
+        jobs, done = 2 if whole and dice.random() < 0.5 else 1, []
         for _ in range(dice.randint(1, MOST_SIGNALS)):
             kind = dice.choice(SIGNALS)
-            moment = dice.uniform(0.1, 1.2) * self.seconds
-            self._disturb(moment, kind, jobs, group=dice.random() < 0.7)
+            moment = dice.uniform(0.02, 1.2) * self.seconds[whole]
+            self._disturb(moment, kind, jobs, whole=whole, group=dice.random() < 0.7)
             done.append(kind.name)
-        about = f"-j {jobs} {' '.join(done)}"
-        code, said = self._finish("out", jobs)
+        about = f"-j {jobs} {'whole ' * whole}{' '.join(done)}"
+        code, said = self._finish("out", jobs, whole=whole)
         if code:
             return Verdict("wrong", f"{about}: {said[-300:]}")
         wrong = self._wrong(self.folder / "out")
         return Verdict("wrong", f"{about}: {wrong}") if wrong else Verdict("right")
 
-    def _start(self, name: str, jobs: int) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "recbench", *WORDS, "-j", str(jobs), "-o", name]
-        return subprocess.Popen(
-            words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-        )
+    def _start(self, name: str, jobs: int, *, whole: bool) -> Process:
+        return Process(Start([*WORDS, "-j", str(jobs), "-o", name], whole=whole))
 
-    def _finish(self, name: str, jobs: int) -> tuple[int, str]:
-        process = self._start(name, jobs)
-        _, said = process.communicate()
-        return process.returncode, said.decode("utf-8", "replace")
+    def _finish(self, name: str, jobs: int, *, whole: bool) -> tuple[int, str]:
+        process = self._start(name, jobs, whole=whole)
+        process.wait()
+        assert process.returncode is not None
+        return process.returncode, process.said()
 
-    def _disturb(self, seconds: float, kind: int, jobs: int, *, group: bool) -> None:
-        process = self._start("out", jobs)
-        try:
-            process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
+    def _disturb(self, seconds: float, kind: int, jobs: int, *, whole: bool, group: bool) -> None:
+        process = self._start("out", jobs, whole=whole)
+        if not process.wait(seconds):
             (os.killpg if group else os.kill)(process.pid, kind)
-            try:
-                process.communicate(timeout=self.patience / 10)
-            except subprocess.TimeoutExpired as error:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                name = signal.Signals(kind).name
-                raise AssertionError(f"it does not end after {name}") from error
+            if not process.wait(self.patience / 10):
+                process.end()
+                raise AssertionError(f"it does not end after {signal.Signals(kind).name}")
+        process.said()
 
     def _wrong(self, folder: Path) -> str:
         """What is not as it should be after everything."""

@@ -154,10 +154,7 @@ def _child(
     """Try, and say after each try what came of it; never returns."""
     try:
         os.setpgid(0, 0)
-        os.chdir(folder)
-        os.environ["RECBENCH_HOME"] = str(folder / "home")
-        attack = make()
-        attack.set_up(folder)
+        attack = ready(make, folder)
         os.write(sink, f"{attack.patience}\n".encode())
         for number in numbers:
             verdict = judged(attack, dice_of(name, seed, number))
@@ -167,6 +164,15 @@ def _child(
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def ready(make: Callable[[], Attack], folder: Path) -> Attack:
+    """An attack that is set up, in a folder that becomes the current one."""
+    os.chdir(folder)
+    os.environ["RECBENCH_HOME"] = str(folder / "home")
+    attack = make()
+    attack.set_up(folder)
+    return attack
 
 
 def judged(attack: Attack, dice: random.Random) -> Verdict:

@@ -5,6 +5,7 @@
                           stopped the trial
     traces/ID.csv         one line per round of a fit, where --trace asked for it
     metrics.csv           the log as a table: a pure function of the log's numbers
+    costs.csv             seconds, memory and run of the same trials: other on another day
     manifest.json         for every run: machine, versions, command, data, times
     .checkpoints/         what fits under way go on from if they are killed
 
@@ -32,8 +33,8 @@ from filelock import FileLock, Timeout
 from recbench.campaign import manifest as manifests
 from recbench.campaign.manifest import MANIFEST, Manifest, is_as_written, refuse_newer
 from recbench.campaign.row import Row, furthest
-from recbench.campaign.table import csv_text, table
-from recbench.errors import DataError
+from recbench.campaign.table import costs, csv_text, table
+from recbench.errors import DataError, printable
 from recbench.fields import Misfit, checked, parsed
 from recbench.files import (
     DIGEST,
@@ -46,6 +47,7 @@ from recbench.files import (
 
 LOG = "trials.jsonl"
 TABLE = "metrics.csv"
+COSTS = "costs.csv"
 
 
 def now() -> str:
@@ -146,7 +148,7 @@ class Campaign:
         trial, part, text = (word[1].decode("utf-8", "replace") if word else "" for word in words)
         stopped = re.search(rb'"stopped": (\d{1,9})', line)
         self._lines.pop((trial, part, int(stopped[1]) if stopped else 0), None)
-        name = f"{text} on {part} (trial {trial})" if trial and part and text else ""
+        name = printable(f"{text} on {part} (trial {trial})") if trial and part and text else ""
         key = (trial, part) if name else ("", digest_of(line))
         self._damaged[key] = name
 
@@ -294,10 +296,10 @@ class Campaign:
         return next((name for row in self.rows().values() for name in row.metrics), "")
 
     def write_table(self, select: str) -> None:
-        """Write metrics.csv anew from the log."""
-        metrics = self.folder / TABLE
+        """Write metrics.csv and costs.csv anew from the log."""
         with self._writing(), self.lock():
-            text = csv_text(table(self.rows().values(), select))
+            rows = self.rows().values()
+            text = csv_text(table(rows, select))
             if (self.folder / MANIFEST).exists():
                 # The one before, too: a kill may leave that in place.
                 before = self.manifest()
@@ -305,8 +307,9 @@ class Campaign:
                 manifests.write(
                     self.folder, {**before, "tables": list(dict.fromkeys(digests))[-2:]}
                 )
-            with atomic_path(metrics) as temporary:
-                temporary.write_bytes(text.encode())
+            for name, content in ((TABLE, text), (COSTS, csv_text(costs(rows)))):
+                with atomic_path(self.folder / name) as temporary:
+                    temporary.write_bytes(content.encode())
 
 
 def default_folder(dataset: str, split: str) -> Path:

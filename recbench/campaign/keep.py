@@ -24,7 +24,6 @@ from recbench.errors import DataError
 from recbench.evaluate.evaluate import rank
 from recbench.files import atomic_path
 from recbench.linalg.topk import Top
-from recbench.models.save import People, Recommender, trial_in
 from recbench.models.scorers import Scorer
 from recbench.splits.types import Part, Split
 
@@ -46,8 +45,11 @@ class Keep:
     def lacks(self, trial: Trial, plan: Plan) -> bool:
         """Whether something of this trial is wanted and not there."""
         name = _name(trial, plan)
-        if self.models is not None and trial_in(self.models / name) != trial.id:
-            return True
+        if self.models is not None:
+            from recbench.models.save import trial_in  # brings what most runs do not need
+
+            if trial_in(self.models / name) != trial.id:
+                return True
         return self.lists is not None and _trial_of(self.lists / f"{name}.parquet") != trial.id
 
     def take(self, trial: Trial, scorer: Scorer, plan: Plan, split: Split) -> None:
@@ -57,6 +59,8 @@ class Keep:
         items = plan.dataset.item_ids.take(pa.array(split.items))
         try:
             if self.models is not None:
+                from recbench.models.save import People, Recommender
+
                 trained = np.arange(train.shape[0]) if split.users is None else split.users
                 people = People(plan.dataset.user_ids.take(pa.array(trained)), train)
                 model = Recommender(

@@ -55,9 +55,13 @@ class Run(TypedDict):
     select: str
     metrics: list[str]
     split: str
+    search: NotRequired[dict[str, Any]]
+    """What proposed trials, by its name, and how it was set."""
     dataset: Data
     peak_memory_bytes: int
     environment: Machine
+    unbegun: NotRequired[dict[str, int]]
+    """By model: how many trials were not begun, since its time was used up."""
 
 
 class Manifest(TypedDict):

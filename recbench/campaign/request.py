@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from recbench.brackets import taken_apart
+from recbench.campaign.budget import seconds_of, unbegun
 from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.keep import NOTHING, Keep
@@ -66,6 +67,11 @@ class Finished:
         """One line per trial and part."""
         return table(self.rows, self.plan.select)
 
+    @property
+    def unbegun(self) -> dict[str, int]:
+        """By model: how many trials were not begun, since its time was used up."""
+        return unbegun(self.campaign.manifest()["runs"][-1:], self.rows)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -75,9 +81,12 @@ class Request:
     models: Sequence[str] = ()
     sets: Sequence[str] = ()
     grids: Sequence[str] = ()
-    search: str = "grid"
-    """One of SEARCHES; `halving` may have settings: `halving[eta=4]`."""
+    search: str | None = None
+    """One of SEARCHES; `halving` may have settings: `halving[eta=4]`. None: random with `trials`,
+    else grid."""
     trials: int | None = None
+    time_limit: str | None = None
+    """What the trials of each model and seed may take before no further one begins, as in 30m."""
     search_seed: int = 0
     split: str | None = None
     """None: the one that the data are used with."""
@@ -114,6 +123,8 @@ class Request:
     """What the manifest says was typed."""
     announce: Callable[[str], None] = lambda text: None
     progress: Note = quiet
+    at_work: Callable[[Sequence[str]], None] = lambda names: None
+    """Told what is being fitted, here or elsewhere, whenever that changes."""
     downloads: Note = quiet
     """Progress in bytes."""
 
@@ -148,7 +159,7 @@ class Request:
         return Runner(
             worker, Campaign(folder), force=self.force, same_code=self.same_code,
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,
-            search=proposals,
+            search=proposals, at_work=self.at_work, limit=seconds_of(self.time_limit),
         )  # fmt: skip
 
     def run(self) -> Finished:
@@ -180,6 +191,12 @@ class Request:
             if number is not None and number < 1:
                 raise UsageError(f"{word} must be 1 or more, not {number}")
         self._check_search()
+        seconds_of(self.time_limit)  # or it says how a time is written
+        if self.time_limit is not None and self.one_each:
+            raise UsageError(
+                "--time-limit is for trials on validation, and without it there is one setting of "
+                "each model; leave one of the two out"
+            )
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
 
@@ -189,7 +206,7 @@ class Request:
             return
         several = [name for name, count in Counter(m.name for m in models).items() if count > 1]
         patient = [model.name for model in models if model.values().get("patience")]
-        if self.search != "grid" or several:
+        if self.searched != "grid" or several:
             raise UsageError(
                 f"without validation nothing chooses among the settings of "
                 f"{', '.join(several) or 'a search'}; give one of each model, or leave out "
@@ -215,12 +232,22 @@ class Request:
         if fixed and len(set(self.seeds)) > 1:
             self.announce(f"nothing in {', '.join(fixed)} is random: one trial, whatever the seeds")
 
+    @property
+    def searched(self) -> str:
+        """How settings are proposed."""
+        return self.search or ("grid" if self.trials is None else "random")
+
     def _check_search(self) -> None:
-        name, settings = taken_apart(self.search)
+        name, settings = taken_apart(self.searched)
         if name not in SEARCHES:
             raise unknown("search", name, SEARCHES)
         if name != "halving" and settings:
             raise UsageError(f"--search {name} has no settings; --search 'halving[eta=4]' has")
+        if name == "halving" and self.time_limit is not None:
+            raise UsageError(
+                "--search halving knows beforehand how many rounds it makes, and has no winner "
+                "before the last; leave out --time-limit, or search with --search random"
+            )
         if name == "halving" and "test" in self.parts:
             raise UsageError(
                 "--reveal-test shows test values of every trial, and --search halving never tests "
@@ -233,7 +260,7 @@ class Request:
 
     def _search(self) -> tuple[list[Model], Proposing]:
         """The models that are known beforehand, and what makes trials of them."""
-        name, settings = taken_apart(self.search)
+        name, settings = taken_apart(self.searched)
         if name == "tpe":
             return [], self._tpe()
         models, about = self._listed()
@@ -247,8 +274,9 @@ class Request:
         """The points of a grid, or so many random draws, and what a manifest says of them."""
         words = self.models, self.sets, self.grids
         if self.trials is None:
-            return models_from(*words), {"by": "grid"}
-        spaces, trials, seed = spaces_from(*words), self.trials, self.search_seed
+            return models_from(*words, self.announce), {"by": "grid"}
+        spaces = spaces_from(*words, self.announce)
+        trials, seed = self.trials, self.search_seed
         about = {
             "by": "random", "trials": trials, "seed": seed, "spaces": [s.text for s in spaces],
         }  # fmt: skip
@@ -256,7 +284,8 @@ class Request:
 
     def _tpe(self) -> Proposing:
         """A search that learns, of which nothing is known beforehand."""
-        spaces, trials = spaces_from(self.models, self.sets, self.grids), self.trials or 0
+        spaces = spaces_from(self.models, self.sets, self.grids, self.announce)
+        trials = self.trials or 0
         check_spaces(spaces)
         new_study("")  # or it says what is not installed
         return lambda plan: Tpe(plan, spaces, trials, self.search_seed)

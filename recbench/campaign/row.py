@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from recbench.brackets import name_in
 from recbench.params import Value
@@ -17,9 +18,13 @@ STOPPED = "stopped at round"
 """What tables call the rounds after which a search stopped a fit."""
 COLUMNS = frozenset([
     "#", "dataset", "split", "model", "parameters", "seed", "seeds", "part", "selected", "users",
-    "status", "reason", "trial", "trials", "fit s", "rank s", "peak GB", STOPPED,
+    "status", "reason", "trial", "trials", "fit s", "rank s", "peak GB", "tried", "tuning s",
+    STOPPED,
 ])  # fmt: skip
 """What tables call their own columns."""
+
+
+Status = Literal["ok", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,7 @@ class Row:
     seed: int
     dtype: str
     part: str
-    status: str
-    """'ok', 'failed' or 'skipped'."""
+    status: Status
     reason: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, bool | int | float] = field(default_factory=dict)

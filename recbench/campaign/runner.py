@@ -7,6 +7,7 @@ ranked for test at once, but the numbers of a trial that is overtaken are droppe
 Several processes may work on one folder: each reserves a heavy step before it starts on it.
 """
 
+import math
 import time
 import uuid
 from collections import Counter
@@ -18,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from recbench.campaign import traces
+from recbench.campaign.budget import tunings
 from recbench.campaign.executors import Executor, InProcess, Pending, WorkerDied
 from recbench.campaign.folder import Campaign, now
 from recbench.campaign.guards import (
@@ -56,6 +58,10 @@ class Runner:
     command: Sequence[str] = ()
     search: Proposals | None = None
     """Where trials come from; without it, they are those of the plan."""
+    limit: float = math.inf
+    """Seconds that the trials of each model and seed may take before no further one begins."""
+    at_work: Callable[[Sequence[str]], None] = lambda names: None
+    """Told what is being fitted, here or elsewhere, whenever that changes."""
     plan: Plan = field(init=False)
     trials: list[Trial] = field(init=False)
     """The trials so far: a search that learns proposes more as it goes."""
@@ -69,6 +75,7 @@ class Runner:
         self.id, self.started = uuid.uuid4().hex[:8], now()
         self.provisional: dict[str, Outcome] = {}
         self.best: set[str] = set()  # once all have been measured on validation
+        self.idle = 0  # trials that take no time, found or out of it: they tell no rate
         rows = self.campaign.lines()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
@@ -142,14 +149,22 @@ class Runner:
     def _validate(self, executor: Executor) -> None:
         """Measure every trial that has not been, as a rule on validation."""
         self._tell_found()
-        batch = self.trials
+        batch, seen = self.trials, set[str]()
         while batch:
             todo = self._missing(batch, *self.plan.parts)
+            self.idle += len({t.id for t in batch} - {t.id for t in todo} - seen)
+            seen |= {trial.id for trial in batch}
             for part in self.plan.parts:
-                self._complete(tasks_of(self._missing(todo, part), part), executor)
+                tasks = tasks_of(self._missing(todo, part), part)
+                self._complete(tasks, executor, self._tell_trials)
             batch = self._propose()
             if batch:
                 self._clear_checkpoints(batch)
+
+    def _tell_trials(self, left: int) -> None:
+        """How far the trials are that take time."""
+        done, total = len(self.trials) - self.idle - left, self.total - self.idle
+        self.worker.context.progress("trials", done, total)
 
     def _propose(self) -> list[Trial]:
         """What a search tries next, knowing how the trials so far did."""
@@ -189,12 +204,17 @@ class Runner:
         """Measure the selected trials on test."""
         self.best = selected(self.rows(), self.plan.select)
         self.best |= self._unjudged()
-        winners = [replace(trial, stop=0) for trial in self.trials if trial.id in self.best]
-        chosen = self._missing(winners, "test")
+        chosen = [replace(trial, stop=0) for trial in self.trials if trial.id in self.best]
+        chosen = self._missing(chosen, "test")
         for trial in chosen:
             if trial.id in self.provisional:
                 self._record(self.provisional[trial.id])
-        self._complete(tasks_of(self._missing(chosen, "test"), "test"), executor)
+        winners = self._missing(chosen, "test")
+
+        def tell(left: int) -> None:
+            self.worker.context.progress("winners on test", len(winners) - left, len(winners))
+
+        self._complete(tasks_of(winners, "test"), executor, tell)
 
     def _unjudged(self) -> set[str]:
         """Lists from files that have none for validation, and nothing to be chosen from."""
@@ -224,6 +244,21 @@ class Runner:
 
         return [trial for trial in trials if any(lacks(trial, part) for part in parts)]
 
+    def _in_time(self, trials: list[Trial]) -> list[Trial]:
+        """Those that have begun, or whose model has time left to begin them."""
+        if math.isinf(self.limit):
+            return trials
+        rows = self.rows()
+        begun = {row.trial for row in rows if row.part == "valid"}
+        had = {rival: tuning.seconds for (_, rival), tuning in tunings(rows).items()}
+        return [t for t in trials if t.id in begun or had.get(t.rival, 0.0) < self.limit]
+
+    def _unbegun(self) -> dict[str, int]:
+        """By model: how many trials its time was too short for."""
+        counts = Counter(trial.model.shown for trial in self.trials)
+        counts.subtract(trial.model.shown for trial in self._in_time(self.trials))
+        return dict(counts)
+
     def _untraced(self, trial: Trial, part: str) -> bool:
         """Whether a trace is wanted that a finished trial does not have."""
         whole = part == "valid" and not trial.stop
@@ -235,21 +270,27 @@ class Runner:
         won = part == "test" and trial.id in self.best
         return won and self.worker.keep.lacks(trial, self.plan)
 
-    def _complete(self, tasks: list[Task], executor: Executor) -> None:
-        """Have every task done, here or by another process that is at it already."""
+    def _complete(self, tasks: list[Task], executor: Executor, tell: Callable[[int], None]) -> None:
+        """Have every task done, here or by another process that is at it already.
+
+        How many trials are left is told, and what is at work before it begins: in this process
+        there is nothing else until it ends.
+        """
         running: dict[Pending, Task] = {}
         everything = list(tasks)
-        later = self.total - len(self.trials)
         try:
             while tasks or running:
+                tell(sum(len(task.trials) for task in [*tasks, *running.values()]))
                 for task in self._startable(tasks, running.values(), executor.slots):
+                    self.at_work([other.title for other in [*running.values(), task]])
                     running[executor.submit(self._job(task))] = task
                 if running:
                     self._collect(running, tasks, executor)
                 elif tasks:
                     time.sleep(POLL_SECONDS)
-                left = sum(len(task.trials) for task in [*tasks, *running.values()])
-                self.worker.context.progress("trials", self.total - later - left, self.total)
+                self.at_work([task.title for task in running.values()])
+            if everything:
+                tell(0)
         finally:
             for task in everything:  # one may have been interrupted before it was running
                 task.release()
@@ -267,8 +308,11 @@ class Runner:
             if task.claim is None:
                 continue
             tasks.remove(task)
-            task.trials = self._missing(task.trials, task.part)
+            missing = self._missing(task.trials, task.part)
+            task.trials = self._in_time(missing)
+            self.idle += len(missing) - len(task.trials)
             if task.trials:
+                task.begun = time.monotonic()
                 yield task
             else:
                 task.release()
@@ -331,12 +375,14 @@ class Runner:
     def _lost(self, task: Task, death: WorkerDied) -> list[Outcome]:
         how = f" ({death})" if str(death) else ""
         reason = f"its process died{how}, alone as in company; was there too little memory?"
+        took = (time.monotonic() - task.begun) / len(task.trials)
         return [
-            Outcome(
-                self.plan.row(trial, task.part, status="failed", reason=reason, stopped=trial.stop)
-            )
+            Outcome(self.plan.row(
+                trial, task.part, status="failed", reason=reason, stopped=trial.stop,
+                fit_seconds=took,
+            ))
             for trial in task.trials
-        ]
+        ]  # fmt: skip
 
     def _record(self, outcome: Outcome) -> None:
         if outcome.unkept:
@@ -354,7 +400,8 @@ class Runner:
         self.campaign.add_run({
             "id": self.id, "status": status, "command": [readable(word) for word in self.command],
             "started": self.started, "written": now(), "trials": self.total,
-            "search": dict(self.source.about),
+            "search": dict(self.source.about), "unbegun": self._unbegun(),
+            "time_limit_seconds": None if math.isinf(self.limit) else self.limit,
             "metrics": [metric.text for metric in plan.metrics], "select": plan.select,
             "split": plan.rule.text, "dtype": plan.dtype, "threads": self.worker.context.threads,
             "dataset": {

@@ -1,4 +1,4 @@
-"""The log as a table: metrics.csv."""
+"""The log as tables: metrics.csv, and costs.csv with what depends on the machine and the day."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,17 +14,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
     """One line per trial and part, in an order that does not depend on when they were run."""
-    listed = sorted(
-        rows,
-        key=lambda row: (
-            row.dataset,
-            row.split,
-            row.model,
-            row.text,
-            row.seed,
-            row.part != "valid",
-        ),
-    )
+    listed = _listed(rows)
     chosen = selected(listed, select)
     names, facts = metric_names(listed), fact_columns(listed)
     stopped = any(row.stopped_at for row in listed)
@@ -40,6 +30,25 @@ def table(rows: Iterable[Row], select: str) -> pd.DataFrame:
         line |= {"users": row.users, "status": row.status, "reason": row.reason, "trial": row.trial}
         lines.append(line)
     return frame_of(lines, [*facts.values(), *([STOPPED] if stopped else [])])
+
+
+def costs(rows: Iterable[Row]) -> pd.DataFrame:
+    """What each trial cost, and which run in the manifest says where; lines as in `table`."""
+    return pd.DataFrame([
+        {
+            "trial": row.trial, "part": row.part, "fit s": round(row.fit_seconds, 3),
+            "rank s": round(row.score_seconds, 3), "peak GB": round(row.peak_bytes / 1e9, 3),
+            "run": row.run,
+        }
+        for row in _listed(rows)
+    ])  # fmt: skip
+
+
+def _listed(rows: Iterable[Row]) -> list[Row]:
+    """In an order that does not depend on when they were run."""
+    return sorted(
+        rows, key=lambda r: (r.dataset, r.split, r.model, r.text, r.seed, r.part != "valid")
+    )
 
 
 def csv_text(frame: pd.DataFrame) -> str:

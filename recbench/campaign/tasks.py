@@ -22,9 +22,19 @@ class Task:
     """Names the heavy step, the same in every process."""
     suspect: bool = False
     """Was under way when a process died: it is tried again alone, to find the one to blame."""
+    begun: float = 0.0
+    """When it was started on, by the monotonic clock."""
     claim: FileLock | None = None
     saved: Path | None = None
     """Where its fits are saved, once it is started on."""
+
+    @property
+    def title(self) -> str:
+        """What a reader of progress is told of it."""
+        first, *others = self.trials
+        seed = f" seed {first.seed}" if first.seed else ""
+        more = f" and {len(others)} more" if others else ""
+        return f"{first.model.brief}{seed}{more}{' for the test' if self.part == 'test' else ''}"
 
     def release(self) -> None:
         """Let other processes have it."""

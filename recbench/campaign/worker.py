@@ -119,7 +119,7 @@ class Worker:
         matrix for both.
         """
         restart_peak()
-        refused, able = list[Outcome](), list[Trial]()
+        refused, able, start = list[Outcome](), list[Trial](), time.perf_counter()
         for trial in job.trials:
             refusal = self._unserved(trial)
             if refusal is None:
@@ -138,7 +138,8 @@ class Worker:
                 self._split_again()
                 if self.debug:
                     raise
-                done = [self._lost(trial, job.part, error) for trial in able]
+                took = (time.perf_counter() - start) / len(able)
+                done = [self._lost(trial, job.part, error, took) for trial in able]
         return refused + done
 
     def _check_split(self) -> None:
@@ -162,7 +163,7 @@ class Worker:
             elif self.debug:
                 raise one[1]
             else:
-                yield self._lost(one[0], part, one[1])
+                yield self._lost(one[0], part, *one[1:])
         outcomes = list(self._measure(fitted, part))
         if part == "test" and self.keep.anything:
             outcomes = [self._kept(outcome, fitted) for outcome in outcomes]
@@ -195,31 +196,33 @@ class Worker:
         first = best((o.row for o in outcomes if o.row.rival == trial.rival), select)
         return first.trial == trial.id and (before is None or merit(first, select) < before)
 
-    def _lost(self, trial: Trial, part: str, error: BaseException) -> Outcome:
+    def _lost(self, trial: Trial, part: str, error: BaseException, seconds: float = 0.0) -> Outcome:
+        """A trial without numbers, for all the seconds that it took."""
         status, reason = _verdict(error)
-        row = self.plan.row(trial, part, status=status, reason=reason, stopped=trial.stop)
-        return Outcome(row)
+        return Outcome(self.plan.row(
+            trial, part, status=status, reason=reason, stopped=trial.stop, fit_seconds=seconds,
+        ))  # fmt: skip
 
-    def _fits(self, job: Job) -> Iterator["Fitted | tuple[Trial, RecbenchError]"]:
-        """Every trial fitted, or why it was not."""
+    def _fits(self, job: Job) -> Iterator["Fitted | tuple[Trial, RecbenchError, float]"]:
+        """Every trial fitted, or why it was not and what that took."""
         judge, start = self._judge(job.part), time.perf_counter()
         context, models = self._context(job, judge), [trial.model for trial in job.trials]
         train, _ = self.split.stage(job.part)
         fits = fit_together(models, locked(train), context)
         validating = judge.seconds if judge else 0.0
         earlier = context.checkpoint.earlier if context.checkpoint else 0.0
-        seconds = time.perf_counter() - start - validating + earlier
+        seconds = (time.perf_counter() - start - validating + earlier) / len(models)
         for trial, fit in zip(job.trials, fits, strict=True):
             if not isinstance(fit, Scorer):
-                yield trial, fit
+                yield trial, fit, seconds
                 continue
             try:
                 facts = fit.plain_facts()
                 fit = replace(fit, trace=fit.plain_trace() if self.trace else ())
             except RecbenchError as error:
-                yield trial, error
+                yield trial, error, seconds
                 continue
-            yield Fitted(trial, fit, facts, seconds / len(models), validating / len(models))
+            yield Fitted(trial, fit, facts, seconds, validating / len(models))
 
     def _context(self, job: Job, judge: "_Judge | None") -> Context:
         """The context in which a job is fitted."""
@@ -283,7 +286,7 @@ class Worker:
         seconds = (time.perf_counter() - start) / len(fitted)
         for one, values in measured:
             if isinstance(values, BaseException):
-                yield self._lost(one.trial, part, values)
+                yield self._lost(one.trial, part, values, one.seconds)
                 continue
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(

@@ -32,6 +32,7 @@ COMMANDS = {
     "run": "Fit models, tune them on validation, measure the best on test.",
     "show": "Print the tables of a results folder.",
     "report": "Write a results folder as one HTML file.",
+    "board": "Write many results folders as one page, ours beside printed.",
     "compare": "Test whether one model is better than another, user by user.",
     "check": "Run published numbers and compare them with ours.",
     "recommend": "Recommend items to users, or to whoever has what you say.",

@@ -71,7 +71,9 @@ def command(
     found = found or output / "found.csv"
     rows = _rows(published, found, datasets, model, paper)
     with Bars() as bars:
-        how = Request(threads=threads, progress=bars, force=force, announce=say)
+        how = Request(
+            threads=threads, progress=bars, at_work=bars.at_work, force=force, announce=say
+        )
         known = partial(run_known, folder=output, how=how)
         unknown = partial(search_unknown, folder=output, how=how, found=found)
         opened = partial(at_hand, announce=say)

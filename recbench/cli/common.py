@@ -3,8 +3,10 @@
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,12 @@ def say(text: str) -> None:
 
 LINES_APART = 10.0
 """Seconds between lines of progress where there is no terminal to draw a bar on."""
+BEAT = 1.0
+"""Seconds between looks at whether it is time to name what is at work."""
+MOST_NAMED = 4
+"""So many fits at work are named."""
+TRIALS = "trials"
+"""The work that all other is a part of."""
 
 
 SLOW = 0.1
@@ -123,8 +131,9 @@ class Bars:
     """One progress bar per kind of work, on standard error; elsewhere a line now and then.
 
     Both say how fast it goes and how long it will take, by what was seen of it: a fit that goes on
-    after a kill begins somewhere in the middle. `verbose` adds a line whenever some work is done,
-    with the seconds since the beginning.
+    after a kill begins somewhere in the middle. Both name what is being fitted, also while that
+    says nothing of itself. `verbose` adds a line whenever some work is begun or done, with the
+    seconds since the beginning.
     """
 
     def __init__(self, enabled: bool = True, *, verbose: bool = False, **look: Any) -> None:
@@ -138,11 +147,64 @@ class Bars:
         self._bars: dict[str, Any] = {}
         self._first: dict[str, tuple[float, int]] = {}
         """When work was first heard of that has not ended, and how much was done by then."""
+        self._at_work: dict[str, float] = {}
+        """What is being fitted, and since when."""
+        self._named = True
+        """Whether a line has named it."""
+        self._lock, self._ended = threading.RLock(), threading.Event()
+        self._heart: threading.Thread | None = None
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Show that `done` of `total` steps of `what` are done."""
-        if not self.enabled:
+        if self.enabled:
+            with self._lock:
+                self._show(what, done, total)
+
+    def at_work(self, names: Sequence[str]) -> None:
+        """Name what is being fitted; from then on it is named again and again while it lasts."""
+        if not self.enabled or [*self._at_work] == [*names]:
             return
+        with self._lock:
+            now, before = time.monotonic(), self._at_work
+            self._at_work = {name: before.get(name, now) for name in names}
+            self._named = False
+            if self.verbose:
+                for name in [name for name in names if name not in before]:
+                    say(f"{now - self._begun:8.1f} s  {name}: begun")
+            if self._heart is None:
+                self._heart = threading.Thread(target=self._beat, daemon=True)
+                self._heart.start()
+            self._name_on_bar()
+
+    def _beat(self) -> None:
+        with suppress(OSError, ValueError):  # nobody reads it any more: the run itself will notice
+            while not self._ended.wait(BEAT):
+                self.beat()
+
+    def beat(self) -> None:
+        """Say what is at work if nothing else was said for long, or bring that on the bar."""
+        with self._lock:
+            self._name_on_bar()
+            now = time.monotonic()
+            if not self.drawn and self._at_work and now - self._told >= LINES_APART:
+                self._told, self._named = now, True
+                say(f"at work: {self._work()}")
+
+    def _work(self) -> str:
+        """What is at work, and for how long; of many some, and how many more."""
+        from recbench.doctor import duration
+
+        now, names = time.monotonic(), list(self._at_work.items())
+        words = [f"{name} for {duration(now - since)}" for name, since in names[:MOST_NAMED]]
+        more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+        return "; ".join(words + more)
+
+    def _name_on_bar(self) -> None:
+        bar = self._bars.get(TRIALS) or next(iter(self._bars.values()), None)
+        if bar is not None:
+            bar.set_postfix_str(self._work())
+
+    def _show(self, what: str, done: int, total: int) -> None:
         if self.verbose and 0 < total <= done:
             self._close(what)
             say(f"{time.monotonic() - self._begun:8.1f} s  {what}: {done:,} done")
@@ -158,7 +220,7 @@ class Bars:
             bar = tqdm(desc=what, total=total or None, initial=done, **self.look)
             self._bars[what] = bar
         bar.update(done - bar.n)
-        if 0 < total <= done and what != "trials":
+        if 0 < total <= done and what != TRIALS:
             self._close(what)
 
     def _tell(self, what: str, done: int, total: int) -> None:
@@ -168,6 +230,9 @@ class Bars:
             since, first = self._first[what] = now, done
         if now - self._told >= LINES_APART and total:
             self._told = now
+            if self._at_work and not self._named:
+                self._named = True
+                say(f"at work: {self._work()}")
             rest = _rest((now - since) / (done - first), total - done) if done > first else ""
             say(f"{what}: {done:,} of {total:,} ({done / total:.0%}){rest}")
         if 0 < total <= done:
@@ -180,7 +245,10 @@ class Bars:
             bar.close()
 
     def close(self) -> None:
-        """Remove every bar."""
+        """Remove every bar, and say nothing more."""
+        self._ended.set()
+        if self._heart is not None:
+            self._heart.join()
         for what in list(self._bars):
             self._close(what)
 

@@ -1,5 +1,6 @@
 """`recbench run --dry-run`: what a run would do and take, in words."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ def explain(runner: "Runner", jobs: int) -> None:
 
     plan, fits = runner.plan, estimates(runner)
     click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
-    for line in [*runner.source.outlook, *_counts(runner, fits)]:
+    for line in [*runner.source.outlook, *_counts(runner, fits), *_limit(runner)]:
         click.echo(line)
     if fits:
         click.echo(f"memory: {_memory(fits, jobs)}")
@@ -53,6 +54,16 @@ def _counts(runner: "Runner", fits: Sequence["Estimate"]) -> list[str]:
         lines.append(f"the first {known} of {runner.total} trials; the search proposes the others "
                      "when it knows how these did")  # fmt: skip
     return [*lines, f"{counted(todo, 'trial')} in {counted(len(fits), 'fit')}, into {folder}/"]
+
+
+def _limit(runner: "Runner") -> list[str]:
+    """When no further trials begin."""
+    from recbench.doctor import duration
+
+    if math.isinf(runner.limit):
+        return []
+    took = duration(runner.limit)
+    return [f"time limit: no further trial of a model begins when those before took {took}"]
 
 
 def _memory(fits: Sequence["Estimate"], jobs: int) -> str:

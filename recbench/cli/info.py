@@ -29,7 +29,7 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
     """Explain NAME: a dataset, model, loss, metric, split or reader.
 
     \b
-    recbench info deql-l2         its parameters, their ranges and published values
+    recbench info deql-l2         its parameters, published values, where --trials searches
     recbench info als[loss=rg2]   those of the loss that it holds, too
     recbench info mine-plus       the formula of a loss, and its paper
     recbench info gowalla         counts, licence, source, split
@@ -90,6 +90,7 @@ def _plugin(kind: str, text: str) -> dict[str, Any]:
     import dataclasses
     import inspect
 
+    from recbench.campaign.search.space import usual_dimensions
     from recbench.params import classes_within, format_value, params_within
     from recbench.registry import parse_described
 
@@ -103,11 +104,14 @@ def _plugin(kind: str, text: str) -> dict[str, Any]:
         sheet["cite"] = thing.cite
     if isinstance(thing, type) and dataclasses.is_dataclass(thing):
         sheet |= _minimised([*classes_within(thing, settings)])
+        searched = usual_dimensions(thing, settings)
         sheet["parameters"] = [
             {
                 "name": spec.name, "default": format_value(spec.default), "range": spec.range,
                 "scale": "log" if spec.log else "linear",
-                "grid": [format_value(value) for value in spec.grid], "help": spec.help,
+                "grid": [format_value(value) for value in spec.grid],
+                "searched": searched[spec.name].text.split(",") if spec.name in searched else [],
+                "help": spec.help,
             }
             for spec in params_within(thing, settings).values()
         ]  # fmt: skip
@@ -147,7 +151,7 @@ def _dataset(entry: Any) -> dict[str, Any]:
         "terms": entry.terms.text, "by hand": list(entry.terms.steps), "notes": entry.notes,
         "cite": entry.cite, "published tables": list(entry.published), "revision": entry.revision,
     }  # fmt: skip
-    return {key: value for key, value in sheet.items() if value not in ("", [])}
+    return {key: value for key, value in sheet.items() if key == "text" or value not in ("", [])}
 
 
 def _file(file: Any) -> str:

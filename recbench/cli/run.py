@@ -68,6 +68,7 @@ def _run_on(
     announce, bars = say if shown else _nobody, Bars(shown, verbose=options["verbose"])
     with byte_bars(shown) as downloads:
         listeners = {"announce": announce, "progress": bars, "downloads": downloads}
+        listeners["at_work"] = bars.at_work
         request = _request(source, options, plugins=plugins, **listeners)
         runner = request.runner()
     with bars:
@@ -81,7 +82,7 @@ def _tables(finished: "Finished", *, several: bool) -> "list[View]":
     """The tables of a run, with the dataset where there are more runs."""
     from recbench.report.trials import views
 
-    tables = views(finished.rows, finished.plan.select)
+    tables = views(finished.rows, finished.plan.select, finished.unbegun)
     for table in tables if several else ():
         table.title = f"{finished.plan.dataset.name}: {table.title}"
         table.frame.insert(0, "dataset", finished.plan.dataset.name)
@@ -103,7 +104,7 @@ def _request(source: "str | OwnFile", options: dict[str, Any], **others: Any) ->
     return Request(
         data=source, models=options["model"], sets=options["sets"],
         grids=options["grid"], search=options["search"], trials=options["trials"],
-        search_seed=options["search_seed"],
+        time_limit=options["time_limit"], search_seed=options["search_seed"],
         split=options["split"], metrics=words_of(options["metric"]), select=options["select"],
         seeds=whole_numbers(options["seed"], "--seed"), dtype=options["dtype"],
         parts=parts, one_each=options["no_validate"], output=options["output"],

@@ -144,18 +144,22 @@ WHAT = [
     click.option("--grid", multiple=True, metavar="KEY=VALUES",
                  help="Try values: b=0.1:2.0, b=0.1:2:0.1, l2=10:1000:log7 or b=0.1,1; "
                       "several make a product."),
-    click.option("--search", metavar="grid|random|tpe|halving", default="grid",
-                 show_default=True, shell_complete=complete("searches"),
+    click.option("--search", metavar="grid|random|tpe|halving",
+                 shell_complete=complete("searches"),
                  help="Try every point of the grid, random draws, or what tree-structured Parzen "
-                      "estimators propose (an extra). With --trials, ranges such as b=0.1:2.0 are "
-                      "searched in full; parameters not named take their published values. "
+                      "estimators propose (an extra); default: random with --trials, else grid. "
+                      "With --trials, ranges such as b=0.1:2.0 are searched in full, and a model "
+                      "without --grid where `recbench info MODEL` says. "
                       "halving, for models that go in rounds: the grid, or with --trials random "
                       "draws, for a few rounds; the best third goes on for three times as many, "
                       "and so on. halving[eta=4,first=2]: the best quarter; no fewer than 2 "
                       "rounds. What is stopped is never selected."),
     click.option("--trials", type=click.IntRange(min=1), metavar="N",
-                 help="With --search random, tpe or halving: so many different settings of each "
-                      "model."),
+                 help="So many different settings of each model, drawn at random or by --search."),
+    click.option("--time-limit", metavar="TIME",
+                 help="Of each model and seed, such as 30m or 1h30m: when its fits, and the "
+                      "rankings for validation, have taken so long, no further trial of it "
+                      "begins. What was found counts; with more time the same command goes on."),
     click.option("--search-seed", type=int, default=0, show_default=True,
                  help="With --trials: other seeds, other settings."),
     click.option("--split", shell_complete=complete("splits"),

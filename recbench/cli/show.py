@@ -84,6 +84,7 @@ def command(
     recbench show --format latex > table.tex
     recbench show results/a results/b -m ease=EASE -m ials=iALS -k ndcg@20=NDCG@20 --format latex
     """
+    from recbench.campaign.budget import unbegun
     from recbench.campaign.folder import open_results
     from recbench.campaign.row import metric_names
     from recbench.evaluate.metrics import metric_text
@@ -108,7 +109,8 @@ def command(
         rows = rows_on(campaign, dataset)
         if chosen and chosen not in metric_names(rows):
             raise unknown("metric in these results", chosen, metric_names(rows))
-        show_views(views(rows, chosen or campaign.select(dataset)), kind)
+        left = unbegun(campaign.manifest()["runs"], rows)
+        show_views(views(rows, chosen or campaign.select(dataset), left), kind)
         return
     wanted = Wanted(
         chosen, part or measured_part(campaign), sort=metric_text(sort) if sort else "",

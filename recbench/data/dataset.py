@@ -7,6 +7,7 @@ import hashlib
 import importlib.resources
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +61,12 @@ class Dataset:
     time: Integers | None = None
     part: npt.NDArray[np.int8] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def renamed(self, name: str) -> "Dataset":
+        """The same under another name, with what is known of its content."""
+        other = copy(self)
+        object.__setattr__(other, "name", name)
+        return other
 
     @property
     def n_users(self) -> int:

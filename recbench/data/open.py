@@ -11,7 +11,6 @@ from recbench.data.catalog import EMBEDDED, Entry, load_catalog
 from recbench.data.clean import prepare
 from recbench.data.dataset import WHOLE, Dataset, load_embedded
 from recbench.data.fetch.cache import digest_file
-from recbench.data.fetch.raw import OtherBytes, fetch, offered
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Recipe
@@ -22,6 +21,9 @@ from recbench.registry import READERS
 SYNTHETIC = "synthetic"
 SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """Readers of a user's own file by the end of its name; anything else is delimited text."""
+
+MARK = 8
+"""Digits of the content in the name of a user's own file."""
 
 WITH_COLUMNS = ("delimited", "jsonl", "parquet")
 """Readers of files whose columns are named; others know where things are."""
@@ -154,6 +156,8 @@ def state_of(entry: Entry, home: Path) -> str:
 
 def prepare_entry(entry: Entry, access: Access) -> Dataset:
     """Fetch, read, prepare, check and keep a dataset of the catalogue."""
+    from recbench.data.fetch.raw import OtherBytes
+
     try:
         paths = raw_files(entry, access)
     except OtherBytes as error:
@@ -188,11 +192,13 @@ def _prepared(entry: Entry, paths: Sequence[Path]) -> Dataset:
     )
 
 
-def _by_content(entry: Entry, access: Access, error: OtherBytes) -> Dataset:
+def _by_content(entry: Entry, access: Access, error: DataError) -> Dataset:
     """A dataset of files fetched by hand that differ from the published ones in nothing but bytes.
 
     Its interactions must be proven the published ones, by fingerprints of all of them.
     """
+    from recbench.data.fetch.raw import offered
+
     paths = offered(entry, access.home, access.fetching["source"])
     try:
         dataset = _prepared(entry, paths)
@@ -213,6 +219,8 @@ def _by_content(entry: Entry, access: Access, error: OtherBytes) -> Dataset:
 
 def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
     """The raw files of an entry, fetched if need be, after saying what its publisher asks."""
+    from recbench.data.fetch.raw import fetch  # brings the network, which most runs do not need
+
     if entry.terms.text:
         access.announce(f"{entry.name}: {entry.terms.text}")
     paths = fetch(entry, access.home, **access.fetching)
@@ -315,7 +323,11 @@ class OwnFile:
 
 
 def open_file(own: OwnFile) -> Dataset:
-    """Read and prepare a user's own file; nothing is kept."""
+    """Read and prepare a user's own file; nothing is kept.
+
+    It is called after the file and its content: files of one name, or one file prepared in two
+    ways, never share a folder, a column of a table or a saved model.
+    """
     if not own.path.is_file():
         what = "is a folder" if own.path.is_dir() else "there is no such file"
         what += "; give a csv, tsv, jsonl or parquet file, as in --data orders.csv"
@@ -341,7 +353,8 @@ def open_file(own: OwnFile) -> Dataset:
     filters = (Filter(users=own.core, items=own.core),) if own.core else ()
     recipe = Recipe(positive=positive, filters=filters)
     name, stem = readable(own.path.name), readable(own.path.stem)
-    return prepare(interactions, recipe, stem, {"file": name, "columns": columns})
+    dataset = prepare(interactions, recipe, stem, {"file": name, "columns": columns})
+    return dataset.renamed(f"{stem}-{dataset.fingerprint[:MARK]}")
 
 
 Source = str | Path | OwnFile | Dataset
@@ -356,5 +369,5 @@ def open_source(source: Source, access: Access) -> Dataset:
         return open_dataset(source, access)
     own = source if isinstance(source, OwnFile) else OwnFile(source)
     dataset = open_file(own)
-    access.announce(f"{own.path}: {dataset.shape_text}")
+    access.announce(f"{own.path}: {dataset.shape_text}; called {dataset.name}")
     return dataset

@@ -17,7 +17,7 @@ import numpy as np
 from recbench.brackets import name_in
 from recbench.errors import RecbenchError, UsageError, home_of, located
 from recbench.evaluate.ranking import Ranking
-from recbench.linalg.topk import real
+from recbench.linalg.real import real
 from recbench.linalg.types import Counts, Flags, Indices, Vector
 from recbench.params import Described, param
 from recbench.registry import METRICS, build

@@ -12,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from recbench.linalg import blas, topk
-from recbench.linalg.topk import Scales, Search, Top, real_dtype
+from recbench.linalg.real import real_dtype
+from recbench.linalg.topk import Scales, Search, Top
 from recbench.linalg.types import Floats, Progress, silent
 
 SEGMENT = 64

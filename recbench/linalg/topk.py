@@ -21,6 +21,7 @@ from scipy import sparse
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, shares
+from recbench.linalg.real import real, real_dtype
 from recbench.linalg.types import Counts, Floats, Indices, Progress, silent
 
 Scale = Floats | None
@@ -310,23 +311,6 @@ def _stack(scales: Scales, columns: int, dtype: np.dtype[Any]) -> Floats:
                     raise ValueError(f"a scale of shape {np.shape(scale)} for {columns} columns")
                 row[:] = real(scale, "a scale")
     return stacked
-
-
-def real(numbers: npt.ArrayLike, what: str = "scores") -> Floats:
-    """An array of real numbers: others would lose a part of theirs on the way."""
-    array = np.asanyarray(numbers)
-    masked = isinstance(array, np.ma.MaskedArray)
-    if masked or array.dtype.kind not in "biuf":
-        raise RecbenchError(
-            f"{what} must be real numbers, not {'masked' if masked else array.dtype.name}"
-        )
-    return np.asarray(array)
-
-
-def real_dtype(scores: Floats) -> np.dtype[Any]:
-    """float32 for what fits into it, else float64."""
-    real(scores)
-    return np.dtype(np.float32 if np.can_cast(scores.dtype, np.float32) else np.float64)
 
 
 def _plain(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from recbench.linalg.topk import real
+from recbench.linalg.real import real
 from recbench.linalg.types import Floats, Indices
 from recbench.models.base import Model
 from recbench.models.context import Context

@@ -218,10 +218,14 @@ def _load(folder: Path) -> Recommender:
     if trees["history"] is not None:
         ids = pq.read_table(folder / "users.parquet")["user"].combine_chunks()
         people = People(ids, reader.object(trees["history"]))
-    return Recommender(
+        if np.shape(people.history) != (len(ids), len(items)):
+            raise DataError(f"{folder} has histories of other users or items than it names")
+    model = Recommender(
         header["model"], Scorer(base, scale), items, header["dataset"], header["fingerprint"],
         people, trees.get("trial", ""),
     )  # fmt: skip
+    model.recommend(items[:1].to_pylist(), 1)  # parts that do not fit together fail here
+    return model
 
 
 def _of_now(header: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from scipy import sparse
 from recbench.errors import RecbenchError, Refused, home_of, located
 from recbench.fields import LARGEST
 from recbench.linalg import topk
+from recbench.linalg.real import real
 from recbench.linalg.topk import Panels, Scale, Scales, Top
 from recbench.linalg.types import Floats, Indices, Progress, silent
 
@@ -67,7 +68,7 @@ class Base(ABC):
                 )
                 raise RecbenchError(located(words, home))
             try:
-                return topk.real(block, f"what {what} gives")
+                return real(block, f"what {what} gives")
             except RecbenchError as error:
                 raise RecbenchError(located(str(error), home)) from error
 

@@ -1,16 +1,25 @@
 """Models ranked, a line each: the table that goes into a paper."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from recbench.campaign.budget import (
+    Contest,
+    Tuning,
+    tuning_columns,
+    tunings,
+    unbegun,
+    unbegun_notes,
+)
 from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.table import frame_of
 from recbench.errors import DataError, unknown
+from recbench.report.edges import edge_notes
 from recbench.report.standings import LETTERS, Standing, more_is_better, standings, superiority
 from recbench.report.tables import BETTER, SPREAD, View
 from recbench.report.trials import failure_notes, stopped_notes
@@ -19,7 +28,7 @@ PARTS = {"test": "test", "valid": "validation"}
 HIDDEN = ("dataset", "split", "parameters", "seeds", "trials")
 """What programs want to know of a line; people read it around the table."""
 
-SPARE = ("rank s", "peak GB")
+SPARE = ("rank s", "peak GB", "tuning s", "tried")
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ def leaderboard_view(
     metrics = [name for name in wanted.metrics if name in known] or known
     ranked = [name for name in metrics if more_is_better(name)]
     better, trouble = _letters(campaign, shown, ranked)
-    frame = _frame(shown, metrics, better)
+    frame = _frame(shown, metrics, better, tunings(rows))
     first = rows[0]
     users = max(row.users for one in shown for row in one.rows)
     title = f"{first.dataset}, {first.split}: {PARTS[wanted.part]}, {users:,} users"
@@ -111,6 +120,8 @@ def leaderboard_view(
     view.part = PARTS[wanted.part]
     view.notes = [*_legend(shown), *_explained(frame, wanted), *trouble, *_missing(rows, standing)]
     view.notes += stopped_notes(rows)
+    view.notes += unbegun_notes(unbegun(campaign.manifest()["runs"], rows))
+    view.notes += edge_notes(rows, wanted.select)
     return view
 
 
@@ -128,8 +139,9 @@ def _letters(
 
 
 def _frame(
-    shown: Sequence[Standing], metrics: Sequence[str], better: dict[str, list[str]]
-) -> pd.DataFrame:
+    shown: Sequence[Standing], metrics: Sequence[str], better: dict[str, list[str]],
+    tuned: Mapping[Contest, Tuning],
+) -> pd.DataFrame:  # fmt: skip
     """Numbers in full; columns that nobody has a value for are left out."""
     facts = fact_columns([row for one in shown for row in one.rows])
     lines = []
@@ -140,7 +152,7 @@ def _frame(
             line |= {name + BETTER: better[name][i]} if name in better else {}
         found = [facts_by_column(row, facts) for row in one.rows]
         line |= {name: _whole(_mean([each[name] for each in found])) for name in facts.values()}
-        line |= _costs(one) | _about(one)
+        line |= _costs(one) | tuning_columns(tuned, one.rows) | _about(one)
         lines.append(line)
     return frame_of(lines, facts.values()).dropna(axis="columns", how="all")
 

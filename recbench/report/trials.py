@@ -1,22 +1,27 @@
 """The trials of a run or a campaign as tables, one line each."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from recbench.campaign.budget import Contest, Tuning, tuning_columns, tunings, unbegun_notes
 from recbench.campaign.row import STOPPED, Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.selection import ranked, selected
 from recbench.campaign.table import frame_of
 from recbench.errors import counted
 from recbench.params import format_value
+from recbench.report.edges import edge_notes
 from recbench.report.tables import View
 
 MOST_LINES = 40
 MOST_FAILURES = 5
 
 
-def views(rows: Iterable[Row], select: str, most: int = MOST_LINES) -> list[View]:
+def views(
+    rows: Iterable[Row], select: str, unbegun: Mapping[str, int] | None = None,
+    most: int = MOST_LINES,
+) -> list[View]:  # fmt: skip
     """The validation table and the test table of a run or a campaign."""
     listed = sorted(rows, key=lambda row: (row.model, _numbers(row), row.text, row.seed))
     chosen = selected(listed, select)
@@ -24,10 +29,11 @@ def views(rows: Iterable[Row], select: str, most: int = MOST_LINES) -> list[View
     test = [row for row in listed if row.part == "test"]
     tables = [_valid_view(valid, chosen, select, most)] if valid else []
     if test:
-        tables.append(_test_view(test, chosen, validated=bool(valid)))
+        tables.append(_test_view(test, chosen, tunings(valid)))
     failures = [row for row in listed if row.status != "ok"]
     if tables:
         tables[0].notes += stopped_notes(listed)
+        tables[0].notes += [*unbegun_notes(unbegun or {}), *edge_notes(listed, select)]
     if tables and failures:
         tables[0].notes += failure_notes(failures)
     return tables
@@ -70,12 +76,17 @@ def _valid_view(rows: Sequence[Row], chosen: Collection[str], select: str, most:
     return view
 
 
-def _test_view(rows: Sequence[Row], chosen: Collection[str], *, validated: bool) -> View:
+def _test_view(
+    rows: Sequence[Row], chosen: Collection[str], tuned: Mapping[Contest, Tuning]
+) -> View:
     others = sum(row.trial not in chosen for row in rows)
-    how = "the trials selected on validation" if validated else "settings chosen beforehand"
+    how = "the trials selected on validation" if tuned else "settings chosen beforehand"
     title = f"Test, {_users(rows)}; {how}"
     if not others:
-        return View(title, _frame(rows, every=True), part="test", spare=_spare(rows))
+        frame = _frame(rows, every=True)
+        had = pd.DataFrame([tuning_columns(tuned, [row]) for row in rows])
+        frame = frame.join(had.dropna(axis="columns", how="all"))
+        return View(title, frame, part="test", spare=_spare(rows))
     view = View(f"Test, {_users(rows)}", _frame(rows, every=True), part="test")
     view.spare = _spare(rows)
     view.marked = [i for i, row in enumerate(rows) if row.trial in chosen]
@@ -87,7 +98,7 @@ def _test_view(rows: Sequence[Row], chosen: Collection[str], *, validated: bool)
 
 
 def _spare(rows: Sequence[Row]) -> list[str]:
-    return ["rank s", *reversed(fact_columns(rows).values()), "fit s"]
+    return ["rank s", *reversed(fact_columns(rows).values()), "fit s", "tuning s", "tried"]
 
 
 def _users(rows: Sequence[Row]) -> str:

@@ -227,6 +227,8 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
     told = []
     made.context.progress = lambda *note: told.append(note)
     second = Runner(made, Campaign(tmp_path / "two"), executor)
+    named: list[list[str]] = []
+    second.at_work = lambda names: named.append([*names])
     records, record = [], second._record
 
     def kill_one(outcome) -> None:
@@ -239,6 +241,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
     second.run()
     assert len(records) >= len(GRID)
     assert any(what.startswith("inverse [") for what, _, _ in told)  # from the workers
+    assert max(map(len, named)) > 1  # what each was given
     assert table(tmp_path / "one") == table(tmp_path / "two")
 
 

@@ -110,6 +110,7 @@ def test_a_field_of_another_type_is_named(campaign, changes, says):
     [
         {"seed": "x"}, {"metrics": {"ndcg@20": "high"}}, {"trial": ["t"]}, {"users": 10**30},
         {"parameters": {"l2": [1]}}, {"files": {"a": None}}, {"text": "\ud800"},
+        {"status": "\x1b[m"},
     ],
 )  # fmt: skip
 def test_a_row_with_a_field_of_another_type_is_left_out(campaign, changes):
@@ -126,6 +127,12 @@ def test_a_line_of_the_log_that_is_something_else_is_not_a_row(campaign):
     campaign.record(ROW)
     assert list(campaign.rows().values()) == [ROW]
     assert "3 damaged lines" in campaign.problems()[0]
+
+
+def test_what_is_said_of_a_damaged_line_does_not_speak_to_the_terminal(campaign):
+    campaign.log.write_text('{"trial": "t", "part": "test", "text": "e\x0case[\x1b[31m]"}\n')
+    campaign.rows()
+    assert "e?ase[?[31m] on test (trial t)" in campaign.problems()[0]
 
 
 def test_a_run_replaces_what_it_said_of_itself(campaign):

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import toys
 from recbench.models.save import load
 
 GRID = ("-m", "ease", "--grid", "l2=1,10,100", "-m", "popularity", "-k", "ndcg@10,recall@5")
@@ -20,25 +21,27 @@ def test_the_winners_are_kept_as_they_were_measured(split, how, recbench, own, f
     words = ["run", *own, "--split", split, *GRID, *how, "-o", "out"]
     result = recbench(*words, "--save", "models", "--save-lists", "lists")
     assert result.exit_code == 0, result.output
-    assert {path.name for path in (folder / "models").iterdir()} == {"toy-ease", "toy-popularity"}
+    assert {path.name for path in (folder / "models").iterdir()} == {
+        f"{toys.OWN}-{name}" for name in ("ease", "popularity")
+    }
     table = pd.read_csv(folder / "out" / "metrics.csv")
     tested = table[table["part"] == "test"].set_index("model")
-    qrels = [line.split() for line in (folder / "lists" / "toy.qrels").read_text().splitlines()]
+    judged = (folder / "lists" / f"{toys.OWN}.qrels").read_text()
+    qrels = [line.split() for line in judged.splitlines()]
     wanted = pd.DataFrame(qrels, columns=["user", "_", "item", "one"]).groupby("user")["item"]
     held = {user: set(items) for user, items in wanted}
     for name in ("ease", "popularity"):
-        model = load(folder / "models" / f"toy-{name}")
+        model = load(folder / "models" / f"{toys.OWN}-{name}")
         assert model.trial == tested.loc[name, "trial"]
-        lists = pq.read_table(folder / "lists" / f"toy-{name}.parquet").to_pandas()
+        lists = pq.read_table(folder / "lists" / f"{toys.OWN}-{name}.parquet").to_pandas()
         top = lists[lists["rank"] <= 5].groupby("user")["item"]
         hits = {
             user: len(held[user] & set(map(str, items))) / len(held[user]) for user, items in top
         }
         found = np.mean([hits.get(user, 0.0) for user in held])
         assert found == pytest.approx(tested.loc[name, "recall@5"], abs=1e-12)
-        run = [
-            line.split() for line in (folder / "lists" / f"toy-{name}.run").read_text().splitlines()
-        ]
+        listed = (folder / "lists" / f"{toys.OWN}-{name}.run").read_text()
+        run = [line.split() for line in listed.splitlines()]
         assert [line[:4] for line in run] == [
             [str(user), "Q0", str(item), str(rank)]
             for user, rank, item, _ in lists.itertuples(index=False)
@@ -51,7 +54,7 @@ def test_what_is_there_is_not_made_again_and_what_is_lost_is(recbench, own, fold
     assert plain.exit_code == 0, plain.output
     before = (folder / "out" / "metrics.csv").read_text()
     assert recbench(*words).exit_code == 0
-    header = folder / "models" / "toy-ease" / "model.json"
+    header = folder / "models" / f"{toys.OWN}-ease" / "model.json"
     stamp = header.stat().st_mtime_ns
     assert recbench(*words).exit_code == 0
     assert header.stat().st_mtime_ns == stamp
@@ -89,6 +92,7 @@ def test_ids_with_white_space_stay_one_word(recbench, folder):
         "run", "--data", "spaced.csv", "-m", "popularity", "--split", "weak", "--save-lists", "l"
     )
     assert result.exit_code == 0, result.output
-    lines = (folder / "l" / "spaced-popularity.run").read_text().splitlines()
+    (path,) = (folder / "l").glob("spaced-*-popularity.run")
+    lines = path.read_text().splitlines()
     assert all(len(line.split()) == 6 for line in lines)
     assert lines[0].startswith("a%20b%20")

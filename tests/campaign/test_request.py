@@ -17,7 +17,7 @@ from recbench.registry import SPLITS, load_plugin
 from recbench.splits.weak import Weak
 
 DATA = OwnFile(Path("toy.csv"), user="u", item="i")
-TOLD = ("announce", "progress", "downloads", "command")
+TOLD = ("announce", "progress", "at_work", "downloads", "command")
 SHOWN = {"kind", "quiet", "verbose", "config", "print_config", "dry_run"}
 """What the command decides by itself: how things are shown, and when to stop."""
 
@@ -70,6 +70,7 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         "run", "--data", "my.csv", "--user", "u", "--item", "i", "--value", "stars", "--min", "4",
         "--time", "t", "--core", "2", "-m", "ease", "-m", "edlae", "--set", "edlae.p=0.5",
         "--grid", "l2=1,10", "--search", "random", "--trials", "3", "--search-seed", "7",
+        "--time-limit", "2h",
         "--split", "weak", "-k", "ndcg@5,hit@3", "--select", "recall@5", "--seed", "1,2",
         "--dtype", "float64", "--reveal-test", "-o", "out", "-j", "2", "--executor", "dask",
         "--scheduler", "tcp://there", "--threads", "3", "--tiles-on-disk", "tiles", "--trace",
@@ -78,7 +79,7 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
     )  # fmt: skip
     whole = Request(
         data=OwnFile(Path("my.csv"), **COLUMNS), models=("ease", "edlae"), sets=("edlae.p=0.5",),
-        grids=("l2=1,10",), search="random", trials=3, search_seed=7, split="weak",
+        grids=("l2=1,10",), search="random", trials=3, time_limit="2h", search_seed=7, split="weak",
         metrics=("ndcg@5", "hit@3"), select="recall@5", seeds=(1, 2), dtype="float64",
         parts=("valid", "test"), output=Path("out"), jobs=2, executor="dask",
         scheduler="tcp://there", threads=3, scratch=Path("tiles"), trace=True, debug=True,
@@ -89,8 +90,9 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
     with pytest.raises(UsageError, match="far enough"):
         api.run(
             ["ease", "edlae"], whole.data, sets={"edlae.p": 0.5}, grid={"l2": [1, 10]},
-            search="random", trials=3, search_seed=7, split="weak", metrics=["ndcg@5", "hit@3"],
-            select="recall@5", seeds=[1, 2], dtype="float64", reveal_test=True, output="out",
+            search="random", trials=3, time_limit="2h", search_seed=7, split="weak",
+            metrics=["ndcg@5", "hit@3"], select="recall@5", seeds=[1, 2], dtype="float64",
+            reveal_test=True, output="out",
             jobs=2, executor="dask", scheduler="tcp://there", threads=3, scratch="tiles",
             trace=True, save="models", save_lists="lists", force=True, retry_failed=True,
             plugins=["fragile.py"],
@@ -195,11 +197,11 @@ def test_what_is_measured_unless_told_otherwise_is_a_matter_of_the_split(folder)
         ({"select": "gini@5"}, "select by another metric, such as ndcg@20"),
         ({"metrics": ["gini@5", "ndcg@5"]}, "select by another metric, such as ndcg@20"),
         ({"search": "rnadom"}, "did you mean 'random'?"),
-        ({"trials": 3}, "--trials belongs to --search random, tpe or halving"),
+        ({"search": "grid", "trials": 3}, "--trials belongs to --search random, tpe or halving"),
         ({"search": "random"}, "needs --trials N"),
         ({"search": "tpe"}, "--search tpe needs --trials N"),
         ({"search": "random", "trials": 0}, "trials must be 1 or more, not 0"),
-        ({"search": "random", "trials": 3}, "nothing to search for ease; give a range"),
+        ({"models": ["popularity"], "trials": 3}, "nothing to search for popularity; give a range"),
         ({"dtype": "float46"}, "did you mean 'float64'?"),
         ({"jobs": 0}, "jobs must be 1 or more, not 0"),
         ({"threads": -1}, "threads must be 1 or more, not -1"),
@@ -227,7 +229,7 @@ def test_data_may_be_a_name_a_file_or_in_memory(folder):
         plan, proposals = Request(source, ["ease"], announce=said.append).plan()
         assert plan.rule.name == "strong"
         assert proposals.total == 1
-    assert said == [f"toy.csv: {toys.two_tastes().shape_text}"]
+    assert said == [f"toy.csv: {toys.two_tastes().shape_text}; called {toys.OWN}"]
 
 
 def test_a_seed_that_is_given_twice_is_one(folder):

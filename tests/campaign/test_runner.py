@@ -346,6 +346,8 @@ def test_a_checkpoint_is_not_used_by_a_loss_that_was_edited(tmp_path, monkeypatc
     path, sweeps = tmp_path / "pull.py", []
 
     def progress(what, done, total):
+        if what == "trials":
+            return
         sweeps.append(done)
         if done == 4:
             raise KeyboardInterrupt

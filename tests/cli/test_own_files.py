@@ -1,6 +1,12 @@
 """Own files as they come: separators, encodings, dates, and other formats by name."""
 
+import csv
+import io
+import json
+
 import pytest
+
+import toys
 
 ROWS = [(f"u{u}", f"ä{i}", 1 + (u * i) % 5, 1 + (u + i) % 28) for u in range(30) for i in range(9)]
 
@@ -99,3 +105,32 @@ def test_the_split_of_an_own_file_is_exported(recbench, folder):
     assert recbench("export").exit_code == 2
     assert recbench("export", "debian", "--data", "mine.csv").exit_code == 2
     assert "--user belongs to --data" in recbench("export", "debian", "--user", "who").stderr
+
+
+def test_two_files_of_one_name_share_no_folder_no_table_and_no_model(recbench, folder):
+    for name, tastes in (("a", toys.two_tastes()), ("b", toys.two_tastes(90, 25, seed=1))):
+        (folder / name).mkdir()
+        (folder / name / "orders.csv").write_text(toys.csv_of(tastes))
+        words = ["run", "--data", f"{name}/orders.csv", "--user", "u", "--item", "i", "-m", "ease"]
+        ran = recbench(*words, "-k", "ndcg@10", "--save", "models")
+        assert ran.exit_code == 0, ran.output
+        assert "finished trial" not in ran.stderr
+    folders = sorted(path.name for path in (folder / "results").iterdir())
+    assert folders == ["orders-9460cda0-strong", "orders-a419b0fc-strong"]
+    saved = sorted(path.name for path in (folder / "models").iterdir())
+    assert saved == ["orders-9460cda0-ease", "orders-a419b0fc-ease"]
+    paths = [f"results/{name}" for name in folders]
+    (row,) = csv.DictReader(io.StringIO(recbench("show", *paths, "--format", "csv").stdout))
+    assert {"orders-9460cda0 ndcg@10", "orders-a419b0fc ndcg@10"} <= set(row)
+
+
+def test_one_file_prepared_in_two_ways_is_two_datasets(recbench, folder):
+    rows = [f"{u},{i},{(u * i) % 5 + 1}" for u in range(60) for i in range(15)]
+    (folder / "stars.csv").write_text("\n".join(["user,item,stars", *rows]) + "\n")
+    for least in ("2", "4"):
+        words = ["run", "--data", "stars.csv", "--value", "stars", "--min", least]
+        ran = recbench(*words, "-m", "popularity", "-o", "out")
+        assert ran.exit_code == 0, ran.output
+        assert "; called stars-" in ran.stderr
+    log = (folder / "out" / "trials.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["dataset"] for line in log}) == 2

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toys
+
 RANKS = range(1, 21)
 SWEEP = f"k={','.join(map(str, RANKS))}"
 THREADS = ["--threads", "1"]
@@ -21,7 +23,7 @@ def test_twenty_ranks_take_one_decomposition_and_the_log_shows_it(recbench, own,
     said = re.findall(r"s  ([^:]*): [\d,]+ done", result.stderr)
     # All ranks are ranked in one pass; on the test part, just those that lead.
     assert said == [*STEPS[model], "ranking for valid", "ranking for test", "trials"]
-    table = pd.read_csv(folder / "results" / "toy-strong" / "metrics.csv")
+    table = pd.read_csv(folder / "results" / f"{toys.OWN}-strong" / "metrics.csv")
     curve = table[table["part"] == "valid"]
     assert set(curve["parameters"].str.extract(r"k=(\d+)")[0].astype(int)) == set(RANKS)
     assert curve["ndcg@10"].notna().all()
@@ -32,7 +34,7 @@ def test_the_report_draws_the_metric_against_the_rank(recbench, own, folder):
     recbench("run", *own, *THREADS, "-m", "lr-edlae-1", "--grid", SWEEP, "-k", "ndcg@10")
     result = recbench("report")
     assert result.exit_code == 0, result.output
-    page = (folder / "results" / "toy-strong" / "report.html").read_text()
+    page = (folder / "results" / f"{toys.OWN}-strong" / "report.html").read_text()
     (chart,) = re.findall(r'<svg[^>]*aria-label="ndcg@10 against k".*?</svg>', page)
     assert chart.count("<circle") == len(RANKS)
     assert 'class="line"' in chart
@@ -53,7 +55,7 @@ def test_the_induced_rank_is_a_column_wherever_results_are_read(recbench, own, f
     words = ["-m", "mf-dropout", "-m", "popularity", "--grid", "p=0.5,0.9,0.99", "-k", "ndcg@10"]
     result = recbench("run", *own, *THREADS, *words)
     assert "induced rank" in result.stdout
-    table = pd.read_csv(folder / "results" / "toy-strong" / "metrics.csv")
+    table = pd.read_csv(folder / "results" / f"{toys.OWN}-strong" / "metrics.csv")
     table = table[table["part"] == "valid"]
     dropout = table[table["model"] == "mf-dropout"]
     found = dropout.set_index("parameters")["induced rank"]
@@ -73,7 +75,7 @@ def test_one_that_does_not_settle_fails_alone(recbench, own, folder):
     result = recbench("run", *own, *THREADS, *words, *settings)
     assert result.exit_code == 1
     assert "2 trials failed" in result.stderr
-    table = pd.read_csv(folder / "results" / "toy-strong" / "metrics.csv")
+    table = pd.read_csv(folder / "results" / f"{toys.OWN}-strong" / "metrics.csv")
     table = table[table["part"] == "valid"]
     unsettled = table["parameters"].str.contains("rounds=1,|rounds=1]")
     assert (table["status"] == np.where(unsettled, "failed", "ok")).all()
@@ -85,7 +87,7 @@ def test_rounds_of_alternation_are_reported_and_traced(recbench, own, folder):
     words = ["-m", "edlae-admm", "--set", "k=2", "-k", "ndcg@10", "--trace"]
     result = recbench("run", *own, *THREADS, *words)
     assert result.exit_code == 0, result.output
-    results = folder / "results" / "toy-strong"
+    results = folder / "results" / f"{toys.OWN}-strong"
     row = pd.read_csv(results / "metrics.csv").iloc[0]
     trace = pd.read_csv(results / "traces" / f"{row['trial']}.csv")
     assert len(trace) == row["rounds"]

@@ -31,7 +31,7 @@ def whole(tmp_path_factory):
 @pytest.fixture
 def ran(whole, folder):
     """The results of these two, in the default folder."""
-    return shutil.copytree(whole, folder / "results" / "toy-strong")
+    return shutil.copytree(whole, folder / "results" / f"{toys.OWN}-strong")
 
 
 def one_sentence(result, code: int, says: str) -> None:
@@ -174,7 +174,7 @@ def test_several_datasets_in_one_folder_are_kept_apart(recbench, ran):
     assert table["title"].startswith("toy")
     compared = ["compare", "ease", "popularity"]
     one_sentence(recbench(*compared), 2, "give the id")
-    assert recbench(*compared, "-d", "toy").exit_code == 0
+    assert recbench(*compared, "-d", toys.OWN).exit_code == 0
     page = recbench("report")
     assert page.exit_code == 0, page.output
 
@@ -184,7 +184,7 @@ def test_several_datasets_in_one_folder_are_kept_apart(recbench, ran):
     [
         (["show", "--sort", "ndgc@10"], 2, "did you mean 'ndcg@10'"),
         (["show", "--sort", "ndcg@99"], 2, "did you mean 'ndcg@10'"),
-        (["show", "-d", "other"], 2, "unknown dataset in results/toy-strong 'other'"),
+        (["show", "-d", "other"], 2, f"unknown dataset in results/{toys.OWN}-strong 'other'"),
         (["show", "--trials", "-d", "other"], 2, "unknown dataset in"),
         (["show", "--trials", "--select", "ndcg@99"], 2, "did you mean 'ndcg@10'"),
         (["show", "nowhere"], 3, "nowhere holds no results"),

@@ -27,7 +27,7 @@ def test_a_grid_ends_with_both_tables_and_leaves_files(recbench, own, folder):
     assert "Validation" in result.stdout
     assert "Test" in result.stdout
     assert "*" in result.stdout
-    results = folder / "results" / "toy-strong"
+    results = folder / "results" / f"{toys.OWN}-strong"
     table = pd.read_csv(results / "metrics.csv")
     assert (table["part"] == "valid").sum() == 9
     assert (table["part"] == "test").sum() == 1
@@ -55,7 +55,9 @@ def test_show_prints_what_run_printed(recbench, own, folder):
     shown = recbench("show", "--trials", "--format", "md")
     assert shown.exit_code == 0
     assert shown.stdout == ran.stdout
-    named = recbench("show", str(folder / "results" / "toy-strong"), "--trials", "--format", "md")
+    named = recbench(
+        "show", str(folder / "results" / f"{toys.OWN}-strong"), "--trials", "--format", "md"
+    )
     assert named.stdout == ran.stdout
 
 
@@ -213,10 +215,15 @@ def test_synthetic_data_needs_no_file(recbench):
 
 
 def test_edited_data_is_not_mixed_with_old_results(recbench, own, folder):
-    recbench("run", *own, "-m", "popularity")
+    words = ["run", *own, "-m", "popularity"]
+    assert recbench(*words).exit_code == 0
     with (folder / "toy.csv").open("a") as file:
-        file.write("someone,0\n")
-    one_sentence(recbench("run", *own, "-m", "popularity"), 3, "other interactions")
+        file.write("u0,new\n")
+    assert "finished trial" not in recbench(*words).stderr
+    assert len(list((folder / "results").iterdir())) == 2
+    assert recbench(*words, "-o", f"results/{toys.OWN}-strong").exit_code == 0
+    shown = recbench("show", f"results/{toys.OWN}-strong", "--format", "json").stdout
+    assert len({table["title"] for table in json.loads(shown)[:2]}) == 2
 
 
 @pytest.mark.slow
@@ -236,7 +243,7 @@ def test_ctrl_c_keeps_what_is_finished(folder):
         text=True,
         env=os.environ | {"CI": "1"},
     )
-    log = Path(folder, "results", "toy-strong", "trials.jsonl")
+    log = Path(folder, "results", f"{toys.OWN}-strong", "trials.jsonl")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (log.exists() and log.stat().st_size):
         time.sleep(0.1)
@@ -306,7 +313,7 @@ def test_of_a_group_only_models_whose_scores_are_at_fault_fail(recbench, own, fo
     measured = [row["parameters"] for row in valid if row["ndcg@100"] is not None]
     assert measured == ["x=0", "x=1", "x=3", "x=6"]
     assert [row["parameters"] for row in test] == ["x=0"]
-    log = (folder / "results" / "toy-strong" / "trials.jsonl").read_text()
+    log = (folder / "results" / f"{toys.OWN}-strong" / "trials.jsonl").read_text()
     assert "ZeroDivisionError: no score" in log
     alone = recbench("run", *own, "--plugin", "spoilt.py", "-m", "spoilt[x=3]", "-o", "alone")
     assert alone.exit_code == 0

@@ -1,3 +1,4 @@
+import json
 import sys
 
 import pandas as pd
@@ -55,9 +56,13 @@ def test_a_campaign_file_has_the_same_words(recbench, own, folder):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["-m", "ease", "--trials", "3"], "--trials belongs to --search random"),
+        (
+            ["-m", "ease", "--search", "grid", "--trials", "3"],
+            "--trials belongs to --search random",
+        ),
         (["-m", "ease", "--search", "random"], "needs --trials N"),
-        (["-m", "ease", "--search", "random", "--trials", "3"], "nothing to search for ease"),
+        (["-m", "popularity", "--trials", "3"], "nothing to search for popularity"),
+        (["-m", "ease[l2=7]", "--trials", "3"], "nothing to search for ease"),
         (["-m", "ease", "--grid", "l2=0:9", *SEARCH[2:]], "must start above 0"),
         (["-m", "edlae", "--grid", "p=0:1", *SEARCH[2:]], "must be a number in [0, 1)"),
         (["-m", "ease", "--grid", "l3=1:9", *SEARCH[2:]], "did you mean 'l2'?"),
@@ -180,3 +185,44 @@ def test_halving_of_random_draws_tries_those_of_a_random_search(recbench, own, f
     assert set(tried(folder / "random")) == set(tried(folder / "halving"))
     table = pd.read_csv(folder / "halving" / "metrics.csv")
     assert table["stopped at round"].fillna(0).tolist().count(2) == 2
+
+
+def test_trials_alone_search_where_each_model_says(recbench, own, folder):
+    words = ["run", *own, "-m", "ease", "-m", "ials[iterations=3,factors=4]", "-k", "ndcg@10"]
+    ran = recbench(*words, "--trials", "3", "-o", "found")
+    assert ran.exit_code == 0, ran.output
+    assert "warning" not in ran.stderr
+    table = pd.read_csv(folder / "found" / "metrics.csv")
+    drawn = table[table["part"] == "valid"].groupby("model")["parameters"].nunique()
+    assert drawn.to_dict() == {"ease": 3, "ials": 3}
+    again = recbench(*words, "--search", "random", "--trials", "4", "-o", "found")
+    assert "6 finished trials found, 2 to run" in again.stderr
+
+
+def test_info_shows_where_a_model_is_searched(recbench):
+    shown = {p["name"]: p["searched"] for p in _sheet(recbench, "ials")}
+    assert shown["l2"] == ["0.0001:0.1:log"]
+    assert shown["factors"] == []
+    assert _sheet(recbench, "deql")[0]["searched"][:2] == ["0.1", "0.2"]
+    assert "0.0001:0.1:log" in recbench("info", "ials").stdout
+
+
+def _sheet(recbench, name):
+    return json.loads(recbench("info", name, "--json").stdout)[0]["parameters"]
+
+
+def test_a_grid_for_all_says_where_it_is_far_from_a_models_good_values(recbench, own):
+    words = ["run", *own, "-m", "ease", "-m", "ials", "-n"]
+    said = recbench(*words, "--grid", "l2=0,1,100").stderr
+    assert (
+        "warning: --grid l2=0,1,100 gives ials l2=100, outside its usual range 0.0001:0.1; "
+        "--grid ials.l2=... is for ials alone" in said
+    )
+    assert "gives ease" not in said
+    ranks = recbench("run", *own, "-m", "lrr", "--grid", "k=10,20,10000", "-n").stderr
+    assert "warning" not in ranks  # published, although not searched
+    drawn = recbench(*words, "--grid", "l2=0.01:50", "--trials", "2").stderr
+    assert "gives ease l2=0.01," in drawn
+    assert "gives ials l2=50," in drawn
+    scoped = recbench(*words, "--grid", "ials.l2=100", "--grid", "ease.l2=0.01").stderr
+    assert "warning" not in scoped

@@ -79,7 +79,7 @@ def test_several_files_stand_side_by_side_under_their_labels(recbench, own, fold
     result = recbench(*words, "--save-lists", "lists")
     assert result.exit_code == 0, result.output
     kept = {path.stem for path in (folder / "lists").glob("*.run")}
-    assert kept == {"toy-file%3Aone", "toy-file%3Aease", "toy-ease"}
+    assert kept == {f"{toys.OWN}-{name}" for name in ("file%3Aone", "file%3Aease", "ease")}
     table = pd.read_csv(folder / "out" / "metrics.csv")
     tested = table[table["part"] == "test"].set_index("model")["ndcg@5"]
     assert set(tested.index) == {"file:one", "file:ease", "ease"}

@@ -175,6 +175,8 @@ def test_what_is_not_known_cannot_be_saved_and_is_not_made_from_files(tmp_path):
         ({"model": None}, "model: must be text, not None"),
         ({"files": ["0.npy"]}, "files: must be a mapping"),
         ({"scale": "x"}, "a scale of shape () for 30 items"),
+        ({"base": {"kind": "constant", "with": {"scores": 7}}}, "holds no model, or a damaged one"),
+        ({"history": {"array": "0.npy"}}, "histories of other users or items"),
     ],
 )
 def test_a_field_of_another_type_is_named(tmp_path, changes, says):

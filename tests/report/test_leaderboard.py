@@ -100,7 +100,7 @@ def test_what_a_search_stopped_stands_nowhere_and_is_told(campaign):
     for row in rows:
         campaign.record(row)
     view = ranked(campaign)
-    assert view.frame.equals(before)
+    assert view.frame.drop(columns=["tried", "tuning s"]).equals(before)
     assert "2 trials stopped early by the search: measured there, not selected" in view.notes
 
 

@@ -8,6 +8,9 @@ import pytest
 
 import toys
 
+OTHER = "other-a419b0fc"
+NAMES = {toys.OWN: "toy", OTHER: "other"}
+
 
 @pytest.fixture
 def two(recbench, folder):
@@ -38,16 +41,16 @@ def measured(folder, dataset, model, metric):
 def test_every_number_is_where_it_belongs(two, recbench, folder):
     rows = {row["model"]: row for row in table(recbench("show", *two, "--format", "csv"))}
     assert set(rows) == {"ease", "popularity", "ials"}
-    for dataset in ("toy", "other"):
+    for name, dataset in NAMES.items():
         for metric in ("ndcg@10", "recall@5"):
-            found = float(rows["ease"][f"{dataset} {metric}"])
+            found = float(rows["ease"][f"{name} {metric}"])
             assert found == pytest.approx(measured(folder, dataset, "ease", metric))
-    assert rows["ials"]["other ndcg@10"] == ""
+    assert rows["ials"][f"{OTHER} ndcg@10"] == ""
 
 
 def test_models_metrics_and_datasets_are_chosen_and_renamed(two, recbench):
     words = ["-m", "popularity=Most popular", "-m", "ease=EASE", "-k", "recall@5=Recall@5"]
-    words += ["-d", "other=Other", "-d", "toy=Toy", "--caption", "Results on two sets"]
+    words += ["-d", f"{OTHER}=Other", "-d", f"{toys.OWN}=Toy", "--caption", "Results on two sets"]
     rows = table(recbench("show", *two, *words, "--format", "csv"))
     assert list(rows[0]) == ["model", "Other Recall@5", "Toy Recall@5"]
     assert [row["model"] for row in rows] == ["Most popular", "EASE"]
@@ -61,7 +64,7 @@ def test_models_metrics_and_datasets_are_chosen_and_renamed(two, recbench):
 
 def test_one_folder_side_by_side_is_a_short_table(two, recbench):
     text = recbench("show", two[0], "--side-by-side", "--top", "2", "--format", "latex").stdout
-    assert r"\multicolumn{2}{c}{toy}" in text
+    assert rf"\multicolumn{{2}}{{c}}{{{toys.OWN}}}" in text
     assert "significantly" not in text
     assert text.count(r"\\") == 4
 

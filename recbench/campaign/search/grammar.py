@@ -6,11 +6,13 @@
     b=0.1,0.25,1     a list
 
 With `--trials` the first form is every number between the ends, on the parameter's own scale,
-`l2=10:1000:log` likewise in the logarithm, and the others are values to choose from.
+`l2=10:1000:log` likewise in the logarithm, and the others are values to choose from. A model that
+no grid is given for is searched where its parameters say.
 
 A name may be narrowed to one model (`deql-l2.b=…`); otherwise it applies to every model asked
 for that has the parameter, and must apply to at least one. What a model holds is reached by a dot:
-`loss.alpha0=0.1:1`.
+`loss.alpha0=0.1:1`. Values for every model may be far from where good ones of some model are found:
+that is announced.
 """
 
 import itertools
@@ -20,13 +22,25 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from recbench.brackets import pair_of, split_commas
-from recbench.campaign.search.space import MOST, Choice, Dimension, Space, Span, published, tidy
+from recbench.campaign.search.space import (
+    MOST,
+    Choice,
+    Dimension,
+    Space,
+    Span,
+    published,
+    tidy,
+    usual_dimensions,
+)
 from recbench.errors import UsageError, unknown
-from recbench.params import Param, Value, make, params_within
+from recbench.params import Param, Value, format_value, is_number, make, params_within
 from recbench.registry import MODELS, SPLITS, build, parse_described
 from recbench.splits.base import SplitRule
 
 T = TypeVar("T")
+Given = tuple[str, Param, T]
+"""A model's name, a parameter of it and what it is given."""
+Announce = Callable[[str], None]
 Picks = list[tuple[type[Any], dict[str, str]]]
 """The classes that a user names, and the settings in their brackets."""
 POINTS = 10
@@ -39,15 +53,16 @@ def split_from(text: str) -> SplitRule:
 
 
 def models_from(
-    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = ()
-) -> list[Any]:
+    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = (),
+    announce: Announce = lambda text: None,
+) -> list[Any]:  # fmt: skip
     """Build every model that a command line asks for, in a stable order, without repeats."""
     picks = [parse_described(name, MODELS) for name in names]
     spaces: list[dict[str, list[Value]]] = [{} for _ in picks]
     for pair in _pairs(sets, "--set"):
         _spread(picks, spaces, *pair, lambda value, param: [param.convert(value)])
     for pair in _pairs(grids, "--grid"):
-        _spread(picks, spaces, *pair, grid_values)
+        _tell_far(*pair, _spread(picks, spaces, *pair, grid_values), announce)
     models = itertools.chain.from_iterable(
         _product(cls, fixed, space) for (cls, fixed), space in zip(picks, spaces, strict=True)
     )
@@ -55,21 +70,24 @@ def models_from(
 
 
 def spaces_from(
-    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = ()
-) -> list[Space]:
+    names: Sequence[str], sets: Iterable[str] = (), grids: Iterable[str] = (),
+    announce: Announce = lambda text: None,
+) -> list[Space]:  # fmt: skip
     """Build the space of every model that a command line asks to search.
 
-    What is neither set nor given a range takes the values published with the model, if any.
+    Where a grid says what to search, what is neither set nor given a range takes the values
+    published with the model, if any. A model without one is searched where its parameters say.
     """
     picks = [parse_described(name, MODELS) for name in names]
     dimensions: list[dict[str, Dimension]] = [{} for _ in picks]
     for pair in _pairs(sets, "--set"):
         _spread(picks, dimensions, *pair, lambda value, param: Choice((param.convert(value),)))
+    without = [dict(given) for given in dimensions]
     for pair in _pairs(grids, "--grid"):
-        _spread(picks, dimensions, *pair, dimension)
+        _tell_far(*pair, _spread(picks, dimensions, *pair, dimension), announce)
     return [
-        Space(cls, fixed, _published(cls, {**fixed, **_settled(given)}, {*fixed}) | given)
-        for (cls, fixed), given in zip(picks, dimensions, strict=True)
+        Space(cls, fixed, _others(cls, fixed, given, gridded=given != before) | given)
+        for (cls, fixed), given, before in zip(picks, dimensions, without, strict=True)
     ]
 
 
@@ -78,11 +96,41 @@ def _pairs(words: Iterable[str], option: str) -> list[tuple[str, str]]:
     return sorted((pair_of(word, option) for word in words), key=lambda pair: pair[0].count("."))
 
 
-def _published(
-    cls: type[Any], settings: Mapping[str, object], fixed: set[str]
+def _others(
+    cls: type[Any], fixed: Mapping[str, str], given: Mapping[str, Dimension], *, gridded: bool
 ) -> dict[str, Dimension]:
+    """What is searched besides what is given."""
+    settled = {**fixed, **_settled(given)}
+    if not gridded:
+        return usual_dimensions(cls, settled)
     taken = {name.replace("_", "-") for name in fixed}
-    return {name: values for name, values in published(cls, settings).items() if name not in taken}
+    return {name: values for name, values in published(cls, settled).items() if name not in taken}
+
+
+def _tell_far(key: str, text: str, given: Sequence[Given[Any]], announce: Announce) -> None:
+    """Say which values are outside the usual ends of a model, unless they were meant for it."""
+    for model, spec, values in given:
+        far = _outside(spec, values) if not key.startswith(f"{model}.") else []
+        if far and spec.usual:
+            low, high = map(format_value, spec.usual)
+            announce(
+                f"warning: --grid {key}={text} gives {model} {key}={','.join(far)}, outside its "
+                f"usual range {low}:{high}; --grid {model}.{key}=... is for {model} alone"
+            )
+
+
+def _outside(spec: Param, values: Dimension | list[Value]) -> list[str]:
+    """The least and the greatest value, if they are beyond the usual ends; 0 may mean none."""
+    if isinstance(values, Span):
+        numbers = [values.low, values.high]
+    else:
+        listed = values.values if isinstance(values, Choice) else values
+        numbers = [value for value in listed if is_number(value)]
+    if spec.usual is None or not numbers:
+        return []
+    low, high = spec.usual
+    ends = dict.fromkeys((min(numbers), max(numbers)))
+    return [format_value(end) for end in ends if not (low <= end <= high or spec.ends_at(end))]
 
 
 def _spread(
@@ -91,23 +139,24 @@ def _spread(
     key: str,
     text: str,
     read: Callable[[str, Param], T],
-) -> None:
-    """Give the values of one parameter to each model that has it."""
+) -> list[Given[T]]:
+    """Give the values of one parameter to each model that has it; who that is."""
     names = {getattr(cls, "name", "") for cls, _ in picks}
     only = max((n for n in names if key.startswith(f"{n}.")), key=len, default="")
     name = key.removeprefix(f"{only}.").replace("_", "-")
-    options, found = set[str](), False
+    options, found = set[str](), list[Given[T]]()
     for (cls, fixed), space in zip(picks, spaces, strict=True):
         specs = params_within(cls, {**fixed, **_settled(space)})
         options |= {*specs}
         if name in specs and only in ("", getattr(cls, "name", "")):
             space[name] = read(text, specs[name])
-            found = True
+            found.append((str(getattr(cls, "name", "")), specs[name], space[name]))
     if not found:
         first, dot, _ = name.partition(".")
         if dot and first not in options:
             raise unknown("model in this run", first, names)
         raise unknown(f"parameter of {', '.join(sorted(names))}", name, options)
+    return found
 
 
 def _settled(space: Mapping[str, Any]) -> dict[str, Value]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recbench.params import Value, format_value, make, params_within
+from recbench.params import Param, Value, format_value, is_number, make, params_within
 
 MOST = 100_000
 """More points than this in one grid are a slip of the keyboard, not a plan."""
@@ -150,6 +150,28 @@ def published(cls: type, settings: Mapping[str, object]) -> dict[str, Dimension]
     """The values published with a model, of every parameter that has some, so far as it is set."""
     specs = params_within(cls, settings)
     return {name: Choice(spec.grid) for name, spec in specs.items() if spec.grid}
+
+
+def usual_dimensions(cls: type, settings: Mapping[str, object]) -> dict[str, Dimension]:
+    """Where a search looks that was told nothing: all parameters that are not set and have a place.
+
+    What is off unless it is set, 0 on a logarithmic scale, stays off.
+    """
+    taken = {name.replace("_", "-") for name in settings}
+    specs = params_within(cls, settings)
+    wanted = {n: spec for n, spec in specs.items() if n not in taken and spec.unless not in taken}
+    found = {n: _usual(spec) for n, spec in wanted.items() if not (spec.log and spec.default == 0)}
+    return {name: dimension for name, dimension in found.items() if dimension is not None}
+
+
+def _usual(spec: Param) -> Dimension | None:
+    """Published values if there are any, between the ends if there are some."""
+    if spec.search is None:
+        return Choice(spec.grid) if spec.grid else None
+    low, high = spec.search
+    values = tuple(v for v in spec.grid if is_number(v) and low <= v <= high)
+    whole = spec.type is int
+    return Choice(values) if values else Span(float(low), float(high), spec.log, whole)
 
 
 def tidy(value: float) -> float:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 
 from recbench.data.catalog import RemoteFile
-from recbench.errors import DataError
+from recbench.errors import DataError, printable
 from recbench.fields import Misfit, checked, parsed
 
 T = TypeVar("T")
@@ -161,7 +161,7 @@ class Place:
             digests, known = digest_file(self.target, kinds_for(file)), False
         wrong = mismatch(file, size, digests, record)
         if wrong:
-            LOG.warning("%s is not usable: %s", self.target, wrong)
+            LOG.warning("%s is not usable: %s", self.target, printable(wrong))
             return False
         if not known:
             with contextlib.suppress(OSError):  # a read-only folder only costs hashing again

@@ -23,6 +23,7 @@ import requests
 import requests.adapters
 import urllib3
 import urllib3.connection
+import urllib3.util.response
 
 from recbench import __version__
 from recbench.data.catalog import RemoteFile
@@ -342,6 +343,8 @@ class Transfer:
 
     def _refuse(self, response: requests.Response) -> None:
         """Turn away an answer that is not the file."""
+        if garbled(response):
+            raise Passing("it answers with headers that cannot be read")  # or that were cut
         if response.status_code in PASSING:
             raise Passing(f"{response.status_code} {response.reason}", retry_after(response))
         if response.status_code not in (200, 206, 416):
@@ -428,6 +431,18 @@ def extent(response: requests.Response) -> tuple[int | None, int | None]:
         raise Unusable(f"its answer to a range has the Content-Range '{text[:60]}'")
     start, total = match.groups()
     return int(start) if start else None, int(total)
+
+
+def garbled(response: requests.Response) -> bool:
+    """Whether a line of the head is no header: what follows is lost, the length of the body too."""
+    head = getattr(getattr(response.raw, "_original_response", None), "msg", None)
+    if head is None:
+        return False
+    try:
+        urllib3.util.response.assert_header_parsing(head)
+    except urllib3.exceptions.HeaderParsingError:
+        return True
+    return False
 
 
 def retry_after(response: requests.Response) -> float | None:

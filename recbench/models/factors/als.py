@@ -150,8 +150,9 @@ class Sweeps(Described):
 
     factors: int = factors_param()
     iterations: int = param(
-        30, help="sweeps at most, after the half sweep that finds the first user factors", low=1
-    )
+        30, help="sweeps at most, after the half sweep that finds the first user factors", low=1,
+        search=(2, 30),
+    )  # fmt: skip
     solver: str = param(
         "exact", help="solve every row exactly, or improve it by a few conjugate gradient steps",
         choices=("exact", "cg"),

@@ -56,16 +56,24 @@ class QuadraticLoss(Described, ABC):
         """What these parameters make of (1)."""
 
 
-def _l2(default: float) -> Any:
-    return param(default, help="penalty λ on the factors", low=0, log=True)
+def _l2(default: float, low: float, high: float) -> Any:
+    return param(default, help="penalty λ on the factors", low=0, log=True, search=(low, high))
 
 
 def _nu(default: float) -> Any:
     return param(default, help="exponent ν of a row's weight in its penalty", low=0)
 
 
-def _alpha(default: float) -> Any:
-    return param(default, help="extra weight α of what was observed", low=0, log=True)
+def _alpha(default: float, low: float, high: float) -> Any:
+    return param(
+        default, help="extra weight α of what was observed", low=0, log=True, search=(low, high)
+    )
+
+
+def _drawn() -> Any:
+    return param(
+        100, help="negatives n drawn for each interaction", low=1, log=True, search=(10, 1000)
+    )
 
 
 def _variant(differs: str) -> Any:
@@ -79,7 +87,7 @@ def _beta() -> Any:
     """At β = 1 nothing holds the scores of what was not observed, and there is no minimum."""
     return param(
         0.1, help="share β of the squares that the products are bounded by", low=0, high=1,
-        open_high=True,
+        open_high=True, search=(0, 0.5),
     )  # fmt: skip
 
 
@@ -122,9 +130,9 @@ class Wrmf(QuadraticLoss):
 
     formula = "Σ_u Σ_j s_uj² + Σ_(u,i) [(1 + α) (1 - s_ui)² - s_ui²]"
     cite = "Hu, Koren, Volinsky (2008), Collaborative Filtering for Implicit Feedback Datasets"
-    l2: float = _l2(1.0)
+    l2: float = _l2(1.0, 0.1, 100)
     nu: float = _nu(0.0)
-    alpha: float = _alpha(10.0)
+    alpha: float = _alpha(10.0, 1, 300)
 
     @property
     def objective(self) -> Objective:
@@ -139,9 +147,9 @@ class Ials(QuadraticLoss):
 
     formula = "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j s_uj²"
     cite = "Rendle et al. (2022), Revisiting the Performance of iALS"
-    l2: float = _l2(0.01)
+    l2: float = _l2(0.01, 0.0001, 0.1)
     nu: float = _nu(1.0)
-    alpha0: float = param(0.1, help="weight α0 of every cell", low=0, log=True)
+    alpha0: float = param(0.1, help="weight α0 of every cell", low=0, log=True, search=(0.003, 1))
 
     @property
     def objective(self) -> Objective:
@@ -163,11 +171,12 @@ class IalsDebiased(QuadraticLoss):
     formula = "Σ_(u,i) c_u [(1 - s_ui)² - α0 s_ui²] + α0 Σ_u Σ_j s_uj², c_u = c (1 + K / |I_u|)"
     cite = "(Debiased) Contrastive Learning Loss for Recommendation, theorem 1"
     revision = 2
-    l2: float = _l2(0.01)
+    l2: float = _l2(0.01, 0.0001, 0.1)
     nu: float = _nu(1.0)
     alpha0: float = param(
-        0.1, help="weight α0 of every cell", low=0, high=1, open_high=True, log=True
-    )
+        0.1, help="weight α0 of every cell", low=0, high=1, open_high=True, log=True,
+        search=(0.003, 0.9),
+    )  # fmt: skip
     c: float = param(1.0, help="weight c of what was observed", low=0, open_low=True, log=True)
     unknown: float = param(
         0.0, help="K of c_u = c (1 + K / |I_u|): items a user would like that nobody saw", low=0,
@@ -225,9 +234,10 @@ class Mse(QuadraticLoss):
     formula = "Σ_(u,i) (1 - s_ui)² + wN / n Σ_u |I_u| Σ_j s_uj²"
     cite = "(Debiased) Contrastive Learning Loss for Recommendation, the pointwise losses"
     negatives: float = param(
-        20.0, help="wN: negatives for each interaction times their weight", low=0, log=True
-    )
-    l2: float = _l2(1.0)
+        20.0, help="wN: negatives for each interaction times their weight", low=0, log=True,
+        search=(2, 200),
+    )  # fmt: skip
+    l2: float = _l2(1.0, 0.03, 3)
 
     @property
     def objective(self) -> Objective:
@@ -247,10 +257,11 @@ class MseDebiased(QuadraticLoss):
 
     formula = "Σ_(u,i) τ_u [(1 - s_ui)² - w s_ui²] + w / n Σ_u |I_u| Σ_j s_uj², τ_u = ((1 + α) |I_u| + K) / n"  # noqa: E501
     cite = Mse.cite
-    weight: float = param(0.05, help="weight w of the negatives", low=0, high=1, log=True)
+    weight: float = param(0.05, help="weight w of the negatives", low=0, high=1, log=True,
+                          search=(0.003, 0.6))  # fmt: skip
     alpha: float = param(0.0, help="α: likes that nobody saw, as a share of those seen", low=0)
     unknown: float = param(0.0, help="K: such likes, the same number for every user", low=0)
-    l2: float = _l2(0.001)
+    l2: float = _l2(0.001, 0.00001, 0.01)
 
     @property
     def objective(self) -> Objective:
@@ -318,8 +329,8 @@ class Rg2(QuadraticLoss):
 
     formula = "Σ_u w_u Σ_j (s_uj + 1)² - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = RG2
-    alpha: float = param(0.1, help="extra weight α of what was observed", low=0, log=True)
-    l2: float = _l2(0.1)
+    alpha: float = _alpha(0.1, 0.001, 1)
+    l2: float = _l2(0.1, 0.00001, 1)
     variant: str = _variant("another sign of d0 for items, λ more for users")
 
     @property
@@ -357,8 +368,8 @@ class Rgx(QuadraticLoss):
 
     formula = "Σ_u w_u Σ_j [(1 - β) s_uj² + 2 s_uj] - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = "Pu et al. (2025), NDCG-consistent softmax approximation with accelerated convergence"
-    alpha: float = _alpha(0.1)
-    l2: float = _l2(0.1)
+    alpha: float = _alpha(0.1, 0.001, 1)
+    l2: float = _l2(0.1, 0.00001, 1)
     beta: float = _beta()
     variant: str = _variant("another sign of d0 for items")
 
@@ -397,8 +408,8 @@ class RgxExact(QuadraticLoss):
 
     formula = "Σ_u w_u {Σ_j (s_uj + 1)² - (Σ_j s_uj)² / n} - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = Rgx.cite
-    alpha: float = _alpha(0.1)
-    l2: float = _l2(0.1)
+    alpha: float = _alpha(0.1, 0.001, 1)
+    l2: float = _l2(0.1, 0.00001, 1)
 
     @property
     def objective(self) -> Objective:
@@ -434,8 +445,10 @@ class Rg2Matrix(QuadraticLoss):
 
     formula = "Σ_u w_u Σ_j (s_uj + 1)² - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)² + λ Σ_u Σ_j s_uj²"
     cite = Rg2.cite + ", appendix A.6"
-    alpha: float = _alpha(0.1)
-    l2: float = param(0.001, help="penalty λ on the scores", low=0, log=True)
+    alpha: float = _alpha(0.1, 0.001, 1)
+    l2: float = param(
+        0.001, help="penalty λ on the scores", low=0, log=True, search=(0.000001, 0.1)
+    )
 
     @property
     def objective(self) -> Objective:
@@ -459,8 +472,8 @@ class Rg2Ssm(QuadraticLoss):
 
     formula = "N / (N + 1) [Σ_u w_u Σ_j (s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + Σ_(u,i) s_ui² / 2(N + 1)"
     cite = Rgx.cite
-    negatives: int = param(100, help="negatives n drawn for each interaction", low=1, log=True)
-    l2: float = _l2(0.1)
+    negatives: int = _drawn()
+    l2: float = _l2(0.1, 0.001, 1)
 
     @property
     def objective(self) -> Objective:
@@ -475,8 +488,8 @@ class RgxSsm(QuadraticLoss):
 
     formula = "N / (N + 1) [Σ_u w_u Σ_j ((1 - β) s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + (1 - β) Σ_(u,i) s_ui² / 2(N + 1)"  # noqa: E501
     cite = Rgx.cite
-    negatives: int = param(100, help="negatives n drawn for each interaction", low=1, log=True)
-    l2: float = _l2(0.1)
+    negatives: int = _drawn()
+    l2: float = _l2(0.1, 0.001, 1)
     beta: float = _beta()
 
     @property

@@ -42,7 +42,7 @@ class Rg2Svd(Model):
     traced = True
     reserves = True
     factors: int = factors_param()
-    l2: float = param(0.1, help="penalty λ on the factors", low=0, log=True)
+    l2: float = param(0.1, help="penalty λ on the factors", low=0, log=True, search=(0.01, 10))
     tol: float = param(1e-5, help="residual of the singular vectors", low=0, open_low=True,
                        high=1, log=True)  # fmt: skip
 

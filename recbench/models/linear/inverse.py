@@ -81,7 +81,7 @@ def _room(items: int, identity: str, ctx: Context) -> Path | None:
 
 def ridge_param(default: float) -> Any:
     """The ridge penalty."""
-    return param(default, help="ridge penalty λ", low=0, log=True)
+    return param(default, help="ridge penalty λ", low=0, log=True, search=(1, 10_000))
 
 
 def dropout_param(default: float) -> Any:

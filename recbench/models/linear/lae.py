@@ -158,8 +158,9 @@ def _paper_param() -> Any:
 
 def _effective_param() -> Any:
     return param(
-        None, help="λ' itself: a grid over b then costs one inverse (default 10)", low=0, log=True
-    )
+        None, help="λ' itself: a grid over b then costs one inverse (default 10)", low=0, log=True,
+        search=(1, 10_000), unless="l2",
+    )  # fmt: skip
 
 
 def _bound_param() -> Any:

@@ -226,7 +226,8 @@ class DeqlLowRank(Model):
     p: float = dropout_param(0.3)
     l2: float | None = param(None, help="the paper's λ at a = b = 1; gives λ' = λ / q²", low=0,
                              log=True)  # fmt: skip
-    l2_effective: float | None = param(None, help="λ' itself (default 100)", low=0, log=True)
+    l2_effective: float | None = param(None, help="λ' itself (default 100)", low=0, log=True,
+                                       search=(1, 10_000), unless="l2")  # fmt: skip
 
     def __post_init__(self) -> None:
         """Fill in the default penalty and refuse two."""

@@ -93,7 +93,7 @@ def _positive(values: Vector, n: int) -> Vector:
 
 def _power(low: float) -> Any:
     return param(1.0, help="how fast weights rise as σ falls: λ_i = l2 (σ_1 / σ_i)^power",
-                 low=low, high=4)  # fmt: skip
+                 low=low, high=4, search=(max(low, -2), 1))  # fmt: skip
 
 
 def weights(sigma: Vector, l2: float, power: float) -> Vector:
@@ -174,6 +174,23 @@ def induced_rank(sigma: Vector, p: float) -> tuple[int, float]:
     return rank, float(thresholds[rank - 1]) if rank else 0.0
 
 
+def power_threshold(sigma: Vector, l2: float, power: float) -> float:
+    """The μ that minimises ‖R - A‖² + 2λ ‖A‖_*^power if all σ fall by it.
+
+    There μ = λ power ‖A‖_*^(power - 1). The right side, of Σ (σ_i - μ)₊, falls as μ rises to σ_1.
+    """
+    if power == 1.0:
+        return l2
+    low, high = 0.0, float(sigma[0])
+    while low < (middle := (low + high) / 2) < high:
+        norm = float(np.maximum(sigma - middle, 0.0).sum())
+        if middle < l2 * power * norm ** (power - 1.0):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 @MODELS.register("regularized-pca")
 @dataclass(frozen=True)
 class RegularizedPca(Model):
@@ -182,11 +199,15 @@ class RegularizedPca(Model):
     cite = "On the Regularization Landscape for the Linear Recommendation Models"
     family = Spectral()
     k: int = rank_param("the rank of the data")
-    l2: float = param(5.0, help="penalty λ on both factors; what σ is lowered by", low=0, log=True)
+    l2: float = param(5.0, help="penalty λ on both factors; what σ is lowered by", low=0, log=True,
+                      search=(0.1, 20))  # fmt: skip
+    norm_power: float = param(
+        1.0, help="of the nuclear norm in ‖R - A‖² + 2λ ‖A‖_*^power", low=1, high=4, later=True
+    )
 
     def shrink(self, sigma: Vector) -> Vector:
-        """Minimise ‖R - PQᵀ‖² + λ (‖P‖² + ‖Q‖²): every singular value falls by λ."""
-        return soft(sigma, self.l2)
+        """Minimise ‖R - PQᵀ‖² + λ (‖P‖² + ‖Q‖²), or a power: every singular value falls by μ."""
+        return soft(sigma, power_threshold(sigma, self.l2, self.norm_power))
 
 
 @MODELS.register("mf-dropout")
@@ -217,7 +238,7 @@ class Vlae(Model):
     cite = "Lucas et al. (2019), Don't Blame the ELBO! A Linear VAE Perspective"
     family = Spectral()
     k: int = rank_param("the rank of the data")
-    c: float = param(100.0, help="weights are λ_i = c / σ_i", low=0, log=True)
+    c: float = param(100.0, help="weights are λ_i = c / σ_i", low=0, log=True, search=(1, 1000))
     listed: Listed = inlined(Listed)
 
     def shrink(self, sigma: Vector) -> Vector:
@@ -234,7 +255,7 @@ class Wlae(Model):
     cite = "Bao et al. (2020), Regularized Linear Autoencoders Recover the Principal Components"
     family = Spectral()
     k: int = rank_param("the rank of the data")
-    l2: float = param(100.0, help="smallest weight λ", low=0, log=True)
+    l2: float = param(100.0, help="smallest weight λ", low=0, log=True, search=(1, 1000))
     power: float = _power(0)
     listed: Listed = inlined(Listed)
 

@@ -23,7 +23,7 @@ KEPT_BYTES = 1 << 29
 
 def rank_param(most: str) -> Any:
     """The k of a model."""
-    return param(200, help=f"rank; {most} at most", low=1, grid=RANKS)
+    return param(200, help=f"rank; {most} at most", low=1, grid=RANKS, search=(50, 5000))
 
 
 class Subspace:

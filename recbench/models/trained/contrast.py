@@ -32,12 +32,16 @@ class SglEd(Encoder):
     """
 
     graph: ClassVar[bool] = True
-    layers: int = param(3, help="steps K along the graph", low=1, high=100)
+    layers: int = param(3, help="steps K along the graph", low=1, high=100, search=(1, 4))
     init: float = param(
         0.1, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
     )
-    contrast: float = param(0.1, help="weight of the contrast between two graphs", low=0, log=True)
-    temperature: float = param(0.2, help="temperature of the contrast", low=0.01, log=True)
+    contrast: float = param(
+        0.1, help="weight of the contrast between two graphs", low=0, log=True, search=(0.01, 1)
+    )
+    temperature: float = param(
+        0.2, help="temperature of the contrast", low=0.01, log=True, search=(0.1, 1)
+    )
     dropped: float = param(0.1, help="share of the edges that each of them lacks", low=0, high=0.99)
 
     def tables(self, shape: tuple[int, int], factors: int, draw: np.random.Generator) -> Tables:

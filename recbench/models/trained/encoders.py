@@ -171,7 +171,9 @@ class LightGcn(Encoder):
     """
 
     graph: ClassVar[bool] = True
-    layers: int = param(3, help="steps K along the graph; 0: plain mf", low=0, high=100)
+    layers: int = param(
+        3, help="steps K along the graph; 0: plain mf", low=0, high=100, search=(1, 4)
+    )
     init: float = param(
         0.1, help="standard deviation of the numbers that vectors begin with", low=0, open_low=True
     )

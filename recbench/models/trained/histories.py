@@ -113,8 +113,9 @@ class Simplex(Encoder):
 
     history = True
     own: float = param(
-        0.5, help="share g of the user's own vector; the rest is the history", low=0, high=1
-    )
+        0.5, help="share g of the user's own vector; the rest is the history", low=0, high=1,
+        search=(0, 1),
+    )  # fmt: skip
     gather: str = param(
         "mean", help="how a history becomes one vector: the mean of its items, or attention",
         choices=("mean", "attention"),

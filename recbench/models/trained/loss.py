@@ -131,8 +131,9 @@ def sigmoid(x: Vector) -> Vector:
     return result
 
 
-def temperature(default: float, *grid: float) -> Any:
+def temperature(default: float, *grid: float, search: tuple[float, float] | None = None) -> Any:
     """By what scores are divided before they are exponents."""
     return param(
-        default, help="temperature that scores are divided by", low=0.01, log=True, grid=grid
-    )
+        default, help="temperature that scores are divided by", low=0.01, log=True, grid=grid,
+        search=search,
+    )  # fmt: skip

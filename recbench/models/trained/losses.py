@@ -6,6 +6,7 @@ the user and n that of items. τ_u is the share of items that the user likes, kn
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ def _alpha() -> float:
     return value
 
 
+def _margin() -> Any:
+    return param(0.9, help="margin ε below which items are left alone", low=-1, high=1,
+                 search=(0.3, 0.95))  # fmt: skip
+
+
 def _debiasing(positives: Positives, alpha: float) -> Vector:
     """τ of every row: at most 0.99, since what is left is divided by."""
     tau: Vector = np.minimum((1 + alpha) * positives.degrees / positives.catalogue, 0.99)
@@ -55,7 +61,7 @@ class Softmax(Loss):
 
     cite = "Covington, Adams, Sargin (2016), Deep Neural Networks for YouTube Recommendations"
     formula = "-s_ui / t + log Σ_j e^(s_uj / t)"
-    t: float = temperature(1.0)
+    t: float = temperature(1.0, search=(0.1, 3))
 
     @property
     def response(self) -> Response:
@@ -170,7 +176,8 @@ class InfoNceDebiased(Loss):
     score = "cosine"
     whole = True
     t: float = temperature(0.1, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
-    weight: float = param(800.0, help="weight λ of the negatives, as N without it", low=0, log=True)
+    weight: float = param(800.0, help="weight λ of the negatives, as N without it", low=0, log=True,
+                          search=(100, 5000))  # fmt: skip
     alpha: float = _alpha()
 
     @property
@@ -221,8 +228,10 @@ class Ccl(Loss):
     cite = SIMPLEX
     formula = "1 - s_ui + w E_j [s_uj - ε]₊"
     score = "cosine"
-    weight: float = param(150.0, help="weight w of the negatives", low=0, log=True)
-    margin: float = param(0.9, help="margin ε below which items are left alone", low=-1, high=1)
+    weight: float = param(
+        150.0, help="weight w of the negatives", low=0, log=True, search=(10, 1000)
+    )
+    margin: float = _margin()
 
     @property
     def response(self) -> Response:
@@ -249,8 +258,8 @@ class CclDebiased(Loss):
     cite = DEBIASED
     formula = "τ_u (1 - s_ui) + λ {E_j [s_uj - ε]₊ - τ_u E_k∈I_u [s_uk - ε]₊}"
     score = "cosine"
-    weight: float = param(0.4, help="weight λ of the negatives", low=0, log=True)
-    margin: float = param(0.9, help="margin ε below which items are left alone", low=-1, high=1)
+    weight: float = param(0.4, help="weight λ of the negatives", low=0, log=True, search=(0.02, 2))
+    margin: float = _margin()
     alpha: float = _alpha()
 
     @property
@@ -278,7 +287,8 @@ class Bce(Loss):
 
     cite = "He et al. (2017), Neural Collaborative Filtering"
     formula = "log(1 + e^-s_ui) + w E_j log(1 + e^s_uj)"
-    weight: float = param(1.0, help="weight w of the negatives, all together", low=0, log=True)
+    weight: float = param(1.0, help="weight w of the negatives, all together", low=0, log=True,
+                          search=(0.1, 100))  # fmt: skip
 
     @property
     def response(self) -> Response:
@@ -360,7 +370,9 @@ class Cml(Loss):
     formula = "w_ui [d_ui - min_j d_uj + margin]₊, w_ui = log(1 + n P_j(d_uj < d_ui + margin))"
     score = "distance"
     pairs = unseen = True
-    margin: float = param(0.5, help="margin by which others must be farther away", low=0)
+    margin: float = param(
+        0.5, help="margin by which others must be farther away", low=0, search=(0.1, 2)
+    )
 
     @property
     def response(self) -> Response:
@@ -389,8 +401,10 @@ class Sml(Loss):
     formula = "E_j {[d_ui - d_uj + m_u]₊ + λ [d_ui - d_ij + n_i]₊} - γ (m_u + n_i)"
     score = "distance"
     pairs = margins = True
-    weight: float = param(0.01, help="weight λ of the item's side", low=0, log=True)
-    widen: float = param(10.0, help="reward γ of wide margins", low=0, log=True)
+    weight: float = param(
+        0.01, help="weight λ of the item's side", low=0, log=True, search=(0.001, 1)
+    )
+    widen: float = param(10.0, help="reward γ of wide margins", low=0, log=True, search=(1, 100))
 
     @property
     def response(self) -> Response:

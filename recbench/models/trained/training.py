@@ -43,8 +43,9 @@ class Training(Described):
     factors: int = param(64, help="length of users' and items' vectors", low=1, log=True)
     epochs: int = param(30, help="passes over the data; a grid over this costs one fit", low=1)
     rate: float = param(
-        0.01, help="learning rate: how far a step goes", low=0, open_low=True, log=True
-    )
+        0.01, help="learning rate: how far a step goes", low=0, open_low=True, log=True,
+        search=(0.0003, 0.03),
+    )  # fmt: skip
     decay_at: str = param("20+26", help="epochs after which the rate is lowered, as in 20+30")
     decay: float = param(
         0.1, help="what the rate is then multiplied by", low=0, high=1, open_low=True
@@ -78,7 +79,7 @@ class Training(Described):
     )  # fmt: skip
     l2: float = param(
         0.0, help="penalty: l2/2 times the squares of both vectors, per interaction; under cosine "
-        "it only changes how far steps go", low=0, log=True,
+        "it only changes how far steps go", low=0, log=True, search=(0.000001, 0.01),
     )  # fmt: skip
     dropout: float = param(
         0.0, help="share of the numbers in a user's vector that a step leaves out", low=0,

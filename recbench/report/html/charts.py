@@ -1,21 +1,39 @@
 """Small charts as SVG text: lines, points and heat maps, coloured by the page around them.
 
 Colours are CSS variables, so one chart serves dark, light and print. Every mark has a title that
-a browser shows on hovering and a screen reader reads.
+a browser shows on hovering and a screen reader reads. What is drawn is there as a table, too.
+
+A narrow screen shows a drawing at half its size and less, so the page enlarges its text there: the
+room around the axes is for that size, and ticks of the class `spare` make way for others.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 62, 16, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 92, 16, 12, 46
+LETTER = 7.0
+"""Pixels that a letter of a tick takes."""
+LARGER = 1.6
+"""How many times as large text is drawn on a narrow screen."""
 SERIES = 8
 """How many colours the page defines, as --s0 to --s7."""
 
+SPARE = ' class="spare"'
+
 Point = tuple[float, float, str]
 """x, y and what to say about it."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a chart draws, as the lines of a table; the last column is the value."""
+
+    columns: Sequence[str]
+    lines: Sequence[Sequence[str | float]]
 
 
 @dataclass(frozen=True)
@@ -24,6 +42,7 @@ class Chart:
 
     content: str
     label: str
+    data: Data
     height: float = HEIGHT
     names: Sequence[str] = ()
     """The series in order of their colours, if there are several."""
@@ -84,7 +103,7 @@ class Axis:
             return [self.low]
         rough = (self.high - self.low) / 5
         power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
+        step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
         first = math.ceil(self.low / step - 1e-9)
         return [i * step for i in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
@@ -100,16 +119,26 @@ def spread(values: Sequence[float], start: float, stop: float, *, log: bool = Fa
 
 def number(value: float) -> str:
     """A value as an axis writes it."""
-    return f"{value:.4g}"
+    digits, exponent, power = f"{value:.4g}".partition("e")
+    return f"{digits}e{int(power)}" if exponent else digits
+
+
+def _below(y: float, places: Mapping[float, str]) -> str:
+    """Ticks below an axis or a map: those that have room, and half of them on a narrow screen."""
+    apart = min((b - a for a, b in pairwise(places)), default=0.0)
+    needed = LETTER * (max(map(len, places.values())) + 1)
+    every = math.ceil(needed / apart) if apart else 1
+    crowded = LARGER * needed > apart * every
+    return "".join(
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle"{SPARE * (crowded and i % 2)}>'
+        f"{word}</text>"
+        for i, (x, word) in enumerate([*places.items()][::every])
+    )
 
 
 def _frame(x: Axis, y: Axis, x_name: str, y_name: str) -> str:
     parts = [f'<g class="axis"><path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
-    parts += [
-        f'<text x="{x.at(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
-        f"{number(tick)}</text>"
-        for tick in x.ticks()
-    ]
+    parts.append(_below(HEIGHT - BOTTOM + 16, {x.at(tick): number(tick) for tick in x.ticks()}))
     for tick in y.ticks():
         at = f"{y.at(tick):.1f}"
         parts.append(f'<path class="grid" d="M{LEFT} {at}H{WIDTH - RIGHT}"/>')
@@ -121,7 +150,7 @@ def _frame(x: Axis, y: Axis, x_name: str, y_name: str) -> str:
         f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_name)}</text>'
     )
     parts.append(
-        f'<text transform="translate(13 {HEIGHT / 2 - 16}) rotate(-90)" text-anchor="middle">'
+        f'<text transform="translate(15 {HEIGHT / 2 - 16}) rotate(-90)" text-anchor="middle">'
         f"{escape(y_name)}</text></g>"
     )
     return "".join(parts)
@@ -129,26 +158,48 @@ def _frame(x: Axis, y: Axis, x_name: str, y_name: str) -> str:
 
 def lines(
     series: Mapping[str, Sequence[Point]], x_name: str, y_name: str, *,
-    log: bool = False, joined: bool = True,
+    log: bool = False, joined: bool = True, front: bool = False, links: Mapping[Point, str] = {},
 ) -> Chart:  # fmt: skip
-    """Points in one colour per series, joined by lines or not."""
+    """Points in one colour per series, joined by lines or not.
+
+    With `front`, a line goes along the points that no other beats in both: less x and more y.
+    Points that have a link lead there.
+    """
     points = [point for some in series.values() for point in some]
     log = log and min(point[0] for point in points) > 0
     x = spread([point[0] for point in points], LEFT + 8, WIDTH - RIGHT - 8, log=log)
     y = spread([point[1] for point in points], HEIGHT - BOTTOM, TOP)
     parts = [_frame(x, y, x_name, y_name)]
+    if front:
+        steps = "".join(f"H{x.at(a):.1f}V{y.at(b):.1f}" for a, b, _ in pareto(points))
+        first = min(points, key=lambda point: (point[0], -point[1]))
+        start = f"M{x.at(first[0]):.1f} {HEIGHT - BOTTOM}"
+        parts.append(f'<path class="front" d="{start}{steps}H{WIDTH - RIGHT}"/>')
     for index, some in enumerate(series.values()):
-        placed = [(x.at(p[0]), y.at(p[1]), p[2]) for p in sorted(some)]
-        if joined and len(placed) > 1:
-            path = "L".join(f"{a:.1f} {b:.1f}" for a, b, _ in placed)
+        ordered = sorted(some)
+        if joined and len(ordered) > 1:
+            path = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b, _ in ordered)
             parts.append(f'<path class="line" style="stroke:{colour(index)}" d="M{path}"/>')
-        parts += [
-            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4.5" style="{marker(index)}">'
-            f"<title>{escape(words)}</title></circle>"
-            for a, b, words in placed
-        ]
+        for point in ordered:
+            circle = (
+                f'<circle cx="{x.at(point[0]):.1f}" cy="{y.at(point[1]):.1f}" r="4.5" '
+                f'style="{marker(index)}"><title>{escape(point[2])}</title></circle>'
+            )
+            link = links.get(point)
+            parts.append(f'<a href="{escape(link)}">{circle}</a>' if link else circle)
     names = list(series) if len(series) > 1 else []
-    return Chart("".join(parts), f"{y_name} against {x_name}", names=names)
+    lines_of = [(name, p[2], p[0], p[1]) for name, some in series.items() for p in some]
+    data = Data(("of", "point", x_name, y_name), lines_of)
+    return Chart("".join(parts), f"{y_name} against {x_name}", data, names=names)
+
+
+def pareto(points: Iterable[Point]) -> list[Point]:
+    """The points that no other beats in both, from the cheapest to the best."""
+    front: list[Point] = []
+    for point in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not front or point[1] > front[-1][1]:
+            front.append(point)
+    return front
 
 
 def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, value: str) -> Chart:
@@ -170,22 +221,22 @@ def heat(cells: Mapping[tuple[float, float], float], x_name: str, y_name: str, v
             f"<title>{escape(x_name)}={number(a)}, {escape(y_name)}={number(b)}: "
             f"{score:.5f}</title></rect>"
         )
-    every = max(1, len(columns) // 10)
-    texts = [
-        f'<text x="{LEFT + wide * (i + 0.5):.1f}" y="{bottom + 16:.1f}" text-anchor="middle">'
-        f"{number(name)}</text>"
-        for i, name in enumerate(columns)
-        if i % every == 0
-    ]
+    middles = {LEFT + wide * (i + 0.5): number(name) for i, name in enumerate(columns)}
+    texts = [_below(bottom + 16, middles)]
     texts += [
-        f'<text x="{LEFT - 6}" y="{bottom - tall * (i + 0.5) + 4:.1f}" text-anchor="end">'
-        f"{number(name)}</text>"
+        f'<text x="{LEFT - 6}" y="{bottom - tall * (i + 0.5) + 4:.1f}" text-anchor="end"'
+        f"{SPARE * (tall < LARGER * LETTER * 2 and i % 2)}>{number(name)}</text>"
         for i, name in enumerate(rows)
     ]
-    texts.append(
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{bottom + 38:.1f}" text-anchor="middle">'
-        f"{escape(x_name)} across, {escape(y_name)} up; "
-        f"{escape(value)} from {low:.4f} to {high:.4f}</text>"
+    words = (
+        f"{escape(x_name)} across, {escape(y_name)} up",
+        f"{escape(value)} from {low:.4f} to {high:.4f}",
     )
+    texts += [
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{bottom + 38 + 20 * i:.1f}" '
+        f'text-anchor="middle">{text}</text>'
+        for i, text in enumerate(words)
+    ]
     content = "".join(parts) + f'<g class="axis">{"".join(texts)}</g>'
-    return Chart(content, f"{value} over {x_name} and {y_name}", bottom + 48)
+    data = Data((x_name, y_name, value), [(a, b, score) for (a, b), score in cells.items()])
+    return Chart(content, f"{value} over {x_name} and {y_name}", data, bottom + 68)

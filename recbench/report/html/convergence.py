@@ -10,7 +10,7 @@ from recbench.campaign.selection import ranked, selected
 from recbench.models.rounds import Trace
 from recbench.params import format_value
 from recbench.report.html import charts
-from recbench.report.html.landscapes import Figure
+from recbench.report.html.document import Figure, charts_of
 
 FLAT = 0.1
 """Of the height of a chart: what all rounds but the first must span to be told apart."""
@@ -24,9 +24,7 @@ def section(campaign: Campaign, rows: Sequence[Row], select: str) -> str:
     return (
         f"<h2>Convergence</h2><p>Validation {escape(select)} and objective, round by round; the "
         "selected trials first. Seconds are those of the fit alone. An objective is drawn from its "
-        "second value where the first is far off the others.</p><div class=charts>"
-        + "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in drawings)
-        + "</div>"
+        f"second value where the first is far off the others.</p>{charts_of(drawings)}"
     )
 
 

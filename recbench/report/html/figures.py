@@ -4,14 +4,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from html import escape
-from importlib import resources
 from pathlib import Path
 
 from recbench.campaign.folder import Campaign
 from recbench.errors import UsageError
 from recbench.files import atomic_path
 from recbench.report.html import charts, convergence
-from recbench.report.html.landscapes import Figure, against_facts, costs, landscapes
+from recbench.report.html.document import Figure, asset
+from recbench.report.html.landscapes import against_facts, costs, landscapes
+from recbench.report.html.sweeps import origins
 
 LINE = 18
 """Pixels of a line of the legend."""
@@ -20,13 +21,13 @@ FONT = "Helvetica, Arial, sans-serif"
 
 def figures(campaign: Campaign, select: str) -> Iterator[Figure]:
     """Every chart; `select` is the metric that chose, if not that of each dataset's last run."""
-    rows = list(campaign.rows().values())
+    rows, known = list(campaign.rows().values()), origins(campaign.manifest()["runs"])
     for place in sorted({row.place for row in rows}):
         here = [row for row in rows if row.place == place]
         chosen = select or campaign.select(place[0])
         yield from costs(here, chosen)
         yield from against_facts(here, chosen)
-        yield from landscapes(here, chosen)
+        yield from landscapes(here, chosen, known)
         yield from convergence.figures(campaign, here, chosen)
 
 
@@ -61,7 +62,7 @@ def svg(chart: charts.Chart) -> str:
     text = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {charts.WIDTH} {height:.0f}" '
         f'width="{charts.WIDTH}" height="{height:.0f}" font-family="{FONT}">'
-        f"<title>{escape(chart.label)}</title><style>{_asset('chart.css')}</style>"
+        f"<title>{escape(chart.label)}</title><style>{asset('chart.css')}</style>"
         f"{chart.content}{''.join(_legend(chart))}</svg>\n"
     )
     return re.sub(r"var\(--(\w+)\)", lambda match: _colours()[match[1]], text)
@@ -78,14 +79,8 @@ def _legend(chart: charts.Chart) -> Iterator[str]:
 @cache
 def _colours() -> dict[str, str]:
     """The light colours of the report."""
-    light = _asset("page.css").partition("@media")[0]
+    light = asset("page.css").partition("@media")[0]
     return dict(re.findall(r"--(\w+): (#\w+);", light))
-
-
-def _asset(name: str) -> str:
-    return (
-        resources.files("recbench.report.html").joinpath("assets", name).read_text(encoding="utf-8")
-    )
 
 
 def pdf(drawing: str) -> bytes:

@@ -1,7 +1,7 @@
 """The charts of a campaign: what tuning, ranks, time and memory do to the metric that selects."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 from typing import Any, cast
 
@@ -9,20 +9,13 @@ from recbench.campaign.row import Row, fact_columns
 from recbench.campaign.selection import best, candidates
 from recbench.params import format_value
 from recbench.report.html import charts
+from recbench.report.html.document import Figure
+from recbench.report.html.sweeps import Origin, sweeps
 
 FULL = 0.5
 """The share of a grid over two parameters that must be there for a heat map of it."""
 WIDE = 20
 """Values that span this factor are drawn on a logarithmic axis."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart, the heading it stands under and the name of a file that holds it."""
-
-    heading: str
-    name: str
-    chart: charts.Chart
 
 
 def measured(rows: Sequence[Row], select: str) -> dict[str, list[Row]]:
@@ -83,18 +76,27 @@ def _wide(series: Mapping[str, Sequence[charts.Point]]) -> bool:
     return min(values) > 0 and max(values) / min(values) >= WIDE
 
 
-def landscapes(rows: Sequence[Row], select: str) -> Iterator[Figure]:
-    """For each model: the metric over the parameters that were varied."""
-    for model, all_seeds in measured(rows, select).items():
-        tried = over_seeds(all_seeds, select)
-        varied = [name for name in tried[0].parameters if _varies(name, tried)]
-        cells = _grid(varied, tried, select)
-        if cells:
-            chart = charts.heat(cells, varied[0], varied[1], select)
-            yield Figure(model, f"landscape-{model}-{varied[0]}-{varied[1]}", chart)
-            continue
-        for name in varied:
-            yield Figure(model, f"landscape-{model}-{name}", _line(name, tried, varied, select))
+def landscapes(
+    rows: Sequence[Row], select: str, known: Mapping[str, Origin] = {}
+) -> Iterator[Figure]:
+    """For each model and campaign: the metric over the parameters that were varied."""
+    for model, trials in measured(rows, select).items():
+        found = sweeps(trials, known)
+        for sweep in found:
+            heading = ", ".join(filter(None, [model, sweep.words(found)]))
+            yield from _of_sweep(heading, model, over_seeds(sweep.rows, select), select)
+
+
+def _of_sweep(heading: str, model: str, tried: Sequence[Row], select: str) -> Iterator[Figure]:
+    """A map, where most pairs of two parameters were tried, or a curve for each parameter."""
+    varied = [name for name in tried[0].parameters if _varies(name, tried)]
+    cells = _grid(varied, tried, select)
+    if cells:
+        chart = charts.heat(cells, varied[0], varied[1], select)
+        yield Figure(heading, f"landscape-{model}-{varied[0]}-{varied[1]}", chart)
+        return
+    for name in varied:
+        yield Figure(heading, f"landscape-{model}-{name}", _line(name, tried, varied, select))
 
 
 def over_seeds(rows: Sequence[Row], select: str) -> list[Row]:

@@ -1,16 +1,16 @@
 """A campaign as one HTML file: tables to sort, landscapes, costs, the machine. No network."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from importlib import resources
 from typing import Any
 
 from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row
 from recbench.errors import counted
 from recbench.report.html import convergence
-from recbench.report.html.landscapes import Figure, against_facts, costs, landscapes
+from recbench.report.html.document import SHARED, Figure, charts_of, document, provenance
+from recbench.report.html.landscapes import against_facts, costs, landscapes
+from recbench.report.html.sweeps import origins
 from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part
 from recbench.report.tables import Cell, View, cells
 from recbench.report.trials import views
@@ -24,40 +24,31 @@ def page(campaign: Campaign, select: str = "") -> str:
     rows = list(campaign.rows().values())
     names = list(dict.fromkeys(row.dataset for row in rows))
     runs = campaign.manifest()["runs"]
-    title = escape(", ".join(names))
+    title = ", ".join(names)
     ranked = leaderboard_views(campaign, Wanted(select, measured_part(campaign)))
     parts = [
-        f"<h1>{title}</h1>",
+        f"<h1>{escape(title)}</h1>",
         f"<p>{_counts(runs)} Selected by {escape(select or campaign.select())} on validation.</p>",
         *map(_table, ranked),
         *_details(campaign, rows, select),
         _manifest(runs),
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>recbench: {title}</title>"
-        f"<style>{_asset('page.css')}{_asset('chart.css')}</style></head>"
-        f"<body><main>{''.join(parts)}</main><script>{_asset('page.js')}</script></body></html>\n"
-    )
+    return document(f"recbench: {title}", "".join(parts))
 
 
 def _details(campaign: Campaign, rows: Sequence[Row], select: str) -> Iterator[str]:
     """Charts and trials of each dataset and split."""
-    places = sorted({row.place for row in rows})
+    places, known = sorted({row.place for row in rows}), origins(campaign.manifest()["runs"])
     for place in places:
         here = [row for row in rows if row.place == place]
         metric = select or campaign.select(place[0])
         if len(places) > 1:
             yield f"<h1>{escape(place[0])}, {escape(place[2])}</h1>"
-        yield _charts("Quality and cost", costs(here, metric), COSTS)
+        yield _charts("Quality and cost", costs(here, metric), SHARED)
         yield _charts("Quality and what fits found", against_facts(here, metric))
-        yield _charts("Landscapes", landscapes(here, metric))
+        yield _charts("Landscapes", landscapes(here, metric, known))
         yield convergence.section(campaign, here, metric)
-        yield from (_table(view) for view in views(here, metric, MOST_TRIALS) if _tells(view))
-
-
-COSTS = "Of models that were fitted together: their share of the seconds, the memory of all."
+        yield from (_table(view) for view in views(here, metric, most=MOST_TRIALS) if _tells(view))
 
 
 def _tells(view: View) -> bool:
@@ -66,15 +57,9 @@ def _tells(view: View) -> bool:
 
 
 def _charts(heading: str, figures: Iterable[Figure], words: str = "") -> str:
-    blocks = "".join(f"<div><h3>{escape(one.heading)}</h3>{one.chart}</div>" for one in figures)
+    drawn = list(figures)
     remark = f"<p>{words}</p>" if words else ""
-    return f"<h2>{heading}</h2>{remark}<div class=charts>{blocks}</div>" if blocks else ""
-
-
-def _asset(name: str) -> str:
-    return (
-        resources.files("recbench.report.html").joinpath("assets", name).read_text(encoding="utf-8")
-    )
+    return f"<h2>{heading}</h2>{remark}{charts_of(drawn)}" if drawn else ""
 
 
 def _counts(runs: Sequence[Mapping[str, Any]]) -> str:
@@ -121,20 +106,5 @@ def _cell(cell: Cell, value: Any) -> str:
 def _manifest(runs: Sequence[Mapping[str, Any]]) -> str:
     if not runs:
         return ""
-    last = runs[-1]
-    machine = last["environment"]
-    facts = {
-        "command": " ".join(last["command"]),
-        "status": f"{last['status']}, {last['written']}, "
-        f"{counted(len(runs), 'run')} in this folder",
-        "recbench": f"{machine['recbench']}, commit {machine['commit'] or 'unknown'}"
-        + (", with local changes" if machine["dirty"] else ""),
-        "machine": f"{machine['cpu']}, {machine['cores']} cores, "
-        f"{machine['memory_bytes'] / 1e9:.0f} GB, {machine['platform']}",
-        "BLAS": "; ".join(f"{b['internal_api']} {b['version']}" for b in machine["blas"]),
-        "packages": ", ".join(f"{name} {v}" for name, v in machine["packages"].items()),
-        "peak memory": f"{last['peak_memory_bytes'] / 1e9:.2f} GB",
-        "data": json.dumps(last["dataset"]["provenance"], ensure_ascii=False),
-    }
-    lines = "".join(f"<dt>{k}</dt><dd>{escape(str(v))}</dd>" for k, v in facts.items())
-    return f"<h2>How these numbers were made</h2><dl>{lines}</dl>"
+    count = f"<p>The last of {counted(len(runs), 'run')} in this folder:</p>"
+    return f"<h2>How these numbers were made</h2>{count}{provenance(runs[-1])}"

@@ -52,7 +52,7 @@ def test_random_search_is_a_list_of_models_known_beforehand():
 
 def test_a_search_without_anything_to_vary_is_refused():
     with pytest.raises(UsageError, match="nothing to search for ease, popularity; give a range"):
-        random_models(spaces_from(["ease", "popularity"]), 5, seed=0)
+        random_models(spaces_from(["ease[l2=7]", "popularity"]), 5, seed=0)
 
 
 def test_learning_pays(optuna):

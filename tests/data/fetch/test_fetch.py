@@ -388,6 +388,16 @@ def test_a_file_put_in_place_by_hand_is_verified_and_recorded(get, tmp_path):
     assert record(tmp_path)["digests"]["sha256"] == SHA256
 
 
+def test_what_a_record_says_of_a_file_does_not_speak_to_the_terminal(get, server, tmp_path, caplog):
+    url = server.serve("/f", Answer(CONTENT))
+    get(url)
+    path = target(tmp_path).with_name("toy.bin.json")
+    path.write_text(json.dumps(record(tmp_path) | {"digests": {"sha256": "\x1b[31mred"}}))
+    with pytest.raises(DataError, match="not the file fetched"):
+        get(url)
+    assert "that one's was ?[31mred" in caplog.text
+
+
 def test_the_size_of_a_file_is_verified_wherever_it_was_found(get, tmp_path, caplog):
     """In place, given by hand, pointed at: a size is evidence, also where no digest is pinned."""
     short = tmp_path / "toy.bin"

@@ -96,6 +96,7 @@ PART = b"HTTP/1.1 206 Partial Content\r\n"
         (OK + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n" + BODY, "how long the file is"),
         (b"HTTP/1.1 404 \x1b[31mred\r\n\r\n", "404 ?[31mred"),
         (OK + length(BODY) + b"Transfer-Encoding: odd\r\n\r\n" + BODY, "odd transfer encoding"),
+        (OK + length(BODY) + b"odd\r\nTransfer-Encoding: chunked\r\n\r\n" + BODY, "headers that"),
     ],
 )
 def test_what_is_not_the_file_is_not_taken(serve, tmp_path, answer, said):

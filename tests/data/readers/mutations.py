@@ -1,6 +1,7 @@
 """Ways to damage a file, all drawn from one seeded source."""
 
 import random
+import re
 from collections.abc import Callable
 
 Mutation = Callable[[random.Random, bytes], bytes]
@@ -52,13 +53,11 @@ def insert(dice: random.Random, text: bytes) -> bytes:
 
 def swap_number(dice: random.Random, text: bytes) -> bytes:
     """Replace a run of digits."""
-    places = [at for at in range(len(text)) if text[at : at + 1].isdigit()]
-    if not places:
+    numbers = [match.span() for match in re.finditer(rb"[0-9]+", text)]
+    if not numbers:
         return insert(dice, text)
-    start = end = dice.choice(places)
-    while text[end : end + 1].isdigit():
-        end += 1
-    return text[:start] + dice.choice(INTERESTING) + text[end:]
+    start, end = dice.choice(numbers)
+    return text[: dice.randrange(start, end)] + dice.choice(INTERESTING) + text[end:]
 
 
 def drop_line(dice: random.Random, text: bytes) -> bytes:

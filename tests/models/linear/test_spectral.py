@@ -110,6 +110,28 @@ def test_regularized_pca_minimises_its_objective(k, l2):
     assert_least(penalised(np.full(k, l2)), split(R @ matrix_of(model), k))
 
 
+@pytest.mark.parametrize(("k", "l2", "power"), [(3, 0.3, 1.5), (ITEMS, 0.1, 2.0), (4, 0.002, 3.2)])
+def test_a_power_of_the_nuclear_norm_is_minimised(k, l2, power):
+    def objective(p, q):  # half the squares of factors of equal size are the nuclear norm
+        missed, norm = p @ q.T - R, ((p**2).sum() + (q**2).sum()) / 2
+        slope = 2 * l2 * power * norm ** (power - 1)
+        value = (missed**2).sum() + 2 * l2 * norm**power
+        return value, 2 * missed @ q + slope * p, 2 * missed.T @ p + slope * q
+
+    model = RegularizedPca(k=k, l2=l2, norm_power=power)
+    assert_least(objective, split(R @ matrix_of(model), k))
+
+
+@pytest.mark.parametrize("p", [0.9, 0.99])
+def test_the_square_of_the_nuclear_norm_is_dropout(p):
+    squared = RegularizedPca(k=ITEMS, l2=(1 - p) / (2 * p), norm_power=2.0)
+    np.testing.assert_allclose(matrix_of(squared), matrix_of(MfDropout(p=p)), atol=1e-12)
+
+
+def test_without_a_penalty_no_power_shrinks_anything():
+    assert (RegularizedPca(k=3, l2=0.0, norm_power=2.0).shrink(SIGMA[:3]) == 1.0).all()
+
+
 @pytest.mark.parametrize("c", [2.0, 6.0])
 def test_vlae_minimises_its_objective_whatever_the_order_of_its_weights(c):
     k = 4

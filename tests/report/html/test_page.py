@@ -1,14 +1,14 @@
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
 from recbench.campaign.folder import Campaign
-from recbench.report.html.charts import Axis, heat, lines
+from recbench.report.html.charts import LARGER, LETTER, Axis, heat, lines, pareto
+from recbench.report.html.document import MOST_DATA, Figure, charts_of
 from recbench.report.html.page import page
 from toys import trial
 
@@ -100,17 +100,49 @@ def test_charts_of_a_single_value_are_drawn():
     Balanced(str(heat({(1.0, 2.0): 0.5}, "x", "y", "z")))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_browser_opens_it_from_a_file_without_complaint(campaign, tmp_path):
-    path = tmp_path / "report.html"
-    click = "<script>document.querySelectorAll('th button')[2].click()</script></body>"
-    path.write_text(page(campaign, "ndcg@20").replace("</body>", click))
-    done = subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    assert 'aria-sort="ascending"' in done.stdout
-    assert done.stdout.count("<svg") == page(campaign, "ndcg@20").count("<svg")
+def test_what_is_drawn_is_there_as_a_table(campaign):
+    text = page(campaign, "ndcg@20")
+    figures = [part.split("</details>")[0] for part in text.split("<div class=chart ")[1:]]
+    assert figures
+    for figure in figures:
+        drawn = figure.count("<circle") - figure.count('viewBox="0 0 12 12"')
+        marks = drawn or figure.count("<rect")
+        assert figure.count("</tr>") == marks + 1, "a line for each mark, and the head"
+
+
+def test_of_many_points_a_table_has_the_highest():
+    points = [(float(i), i / 1000, f"p{i}") for i in range(MOST_DATA + 5)]
+    (figure,) = charts_of([Figure("h", "n", lines({"a": points}, "x", "y"))]).split("<details>")[1:]
+    assert figure.count("</tr>") == MOST_DATA + 1
+    assert f"the highest {MOST_DATA} of {MOST_DATA + 5}" in figure
+    assert "<td>p4</td>" not in figure
+    assert "<td>p5</td>" in figure
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: heat({(0.00001 * 3**i, 1.0): float(i) for i in range(19)}, "x", "y", "z").content,
+        lambda: lines({"": [(0.35, 0.1, ""), (2.9, 0.2, "")]}, "x", "y", log=True).content,
+        lambda: lines({"": [(1e-5, 0.1, ""), (1e9, 0.2, "")]}, "x", "y", log=True).content,
+        lambda: lines({"": [(1234.0, 0.1, ""), (1234567.0, 0.2, "")]}, "x", "y").content,
+    ],
+)
+def test_ticks_have_room_also_where_text_is_large(make):
+    """At 360 px text is 1.6 times as large, in pixels of the drawing; half the ticks make way."""
+    drawn = make()
+    ticks = re.findall(r'<text x="([\d.]+)"[^>]*middle"([^>]*)>([\d.e-]+)</text>', drawn)
+    for scale, shown in ((1, ticks), (LARGER, [tick for tick in ticks if not tick[1]])):
+        ends = [(float(x), len(word) * LETTER * scale / 2) for x, _, word in shown]
+        assert len(ends) > 1
+        assert all(b - a > u + v for (a, u), (b, v) in pairwise(ends))
+
+
+def test_the_front_is_what_nothing_beats_in_both():
+    points = [(1.0, 0.1, "a"), (2.0, 0.3, "b"), (2.0, 0.2, "c"), (3.0, 0.3, "d"), (4.0, 0.4, "e")]
+    assert [point[2] for point in pareto(points)] == ["a", "b", "e"]
+    drawn = lines(
+        {"s": points}, "x", "y", joined=False, front=True, links={points[1]: "#b"}
+    ).content
+    assert drawn.count('class="front"') == 1
+    assert drawn.count("<a href") == drawn.count('<a href="#b"><circle') == 1
