@@ -45,6 +45,8 @@ from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 from recbench.splits.base import SplitRule
 
 SEARCHES = ("grid", "random", "tpe", "halving")
+MOST = {"trials": 1_000_000, "jobs": 1000, "threads": 10_000}
+"""More of them are typing errors, and would take all memory."""
 KNOWN = {
     "dtype": ("float32", "float64"),
     "executor": ("local", "dask"),
@@ -186,10 +188,10 @@ class Request:
         for word, values in KNOWN.items():
             if getattr(self, word) not in values:
                 raise unknown(word, str(getattr(self, word)), values)
-        for word in ("trials", "jobs", "threads"):
+        for word, most in MOST.items():
             number = getattr(self, word)
-            if number is not None and number < 1:
-                raise UsageError(f"{word} must be 1 or more, not {number}")
+            if number is not None and not 1 <= number <= most:
+                raise UsageError(f"{word} must be from 1 to {most:,}, not {number}")
         self._check_search()
         seconds_of(self.time_limit)  # or it says how a time is written
         if self.time_limit is not None and self.one_each:
