@@ -28,6 +28,7 @@ format: install  ## format the code
 
 docs: install  ## write anew what docs/ has from code: the command line, the notebook
 	$(BIN)/python scripts/make_cli_docs.py
+	$(BIN)/python scripts/make_wrong_commands.py
 	$(BIN)/python scripts/make_notebook.py
 
 site: install  ## build the documentation site in build/site

@@ -189,7 +189,7 @@ def export(
 ) -> list[Path]:
     """Write a split as files that other tools read: `csv`, `lightgcn` or `recbole`."""
     rule, data = split_from(split or default_split(dataset)), open_source(dataset, Access())
-    return export_split(data, rule.apply(data), form, Path(output))
+    return export_split(data, rule.divide(data), form, Path(output))
 
 
 def _opened_campaign(folder: Path | str | None) -> Campaign:

@@ -2,14 +2,22 @@
 
 from recbench.errors import UsageError
 
+SUCH = {"--grid": "l2=1,10,100", "label": "ease=EASE"}
+"""Examples of pairs, by the kind of them."""
+
 
 def taken_apart(text: str) -> tuple[str, dict[str, str]]:
     """Split `name[key=value,…]` into the name and the settings."""
     name, bracket, rest = text.strip().partition("[")
     if not name.strip() or "]" in name or (bracket and not rest.endswith("]")):
-        raise UsageError(f"'{text}' is not NAME or NAME[key=value,...]")
+        raise UsageError(f"'{text}' is not NAME or NAME[key=value,...], such as ease[l2=10]")
     settings = [pair for pair in split_commas(rest[:-1]) if pair]
     return name.strip(), dict(pair_of(pair, "setting") for pair in settings)
+
+
+def name_in(text: str) -> str:
+    """The name in `name[key=value,…]`, and in that with a cutoff: `name[key=value,…]@20`."""
+    return text.partition("[")[0].partition("@")[0].strip()
 
 
 def split_commas(text: str) -> list[str]:
@@ -24,8 +32,19 @@ def split_commas(text: str) -> list[str]:
 
 
 def pair_of(text: str, kind: str) -> tuple[str, str]:
-    """Split `key=value`, refusing anything with an empty side."""
-    key, equals, value = (part.strip() for part in text.partition("="))
+    """Split `key=value`, refusing anything with an empty side; brackets keep their signs."""
+    key, equals, value = (part.strip() for part in halves(text))
     if not (key and equals and value):
-        raise UsageError(f"{kind} '{text}' is not KEY=VALUE")
+        such = SUCH.get(kind, "l2=10")
+        raise UsageError(f"{kind} '{text}' is not KEY=VALUE, such as {such}")
     return key, value
+
+
+def halves(text: str) -> tuple[str, str, str]:
+    """What stands before and after the first equals sign that is not in brackets."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "=" and depth == 0:
+            return text[:place], "=", text[place + 1 :]
+    return text, "", ""

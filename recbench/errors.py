@@ -7,7 +7,16 @@ escapes is a bug of ours.
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+GUESTS: set[str] = set()
+"""The packages, and the modules of plugin files, that have registered something of theirs."""
 
 LONG_WORD = re.compile(r"\S{500,}")
 
@@ -44,7 +53,10 @@ ELSEWHERE = {
 }  # fmt: skip
 """What things are called elsewhere, and here: meant when there is nothing of that name."""
 LISTED = ("dataset", "model", "loss", "metric", "split", "reader")
+PLURALS = ("datasets", "models", "losses", "metrics", "splits", "readers")
 """The kinds that `recbench list` shows."""
+ANYTHING = ("name", "plugin")
+"""What a thing is called whose kind is not known."""
 FEW = 20
 """Names that fit in a sentence."""
 CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
@@ -54,11 +66,13 @@ CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
 def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     """Build the error for a name that does not exist, naming one that does if it may be meant."""
     known = sorted(options)
-    meant = _meant(name.lower().replace("_", "-"), known)
-    if meant:
-        hint = f"did you mean '{meant}'?"
+    likely = closest(name.lower().replace("_", "-"), known)
+    if likely:
+        hint = f"did you mean '{likely}'?"
     elif len(known) > FEW and kind in LISTED:
-        hint = f"`recbench list {'losses' if kind == 'loss' else f'{kind}s'}` shows what there is"
+        hint = f"`recbench list {PLURALS[LISTED.index(kind)]}` shows what there is"
+    elif len(known) > FEW and kind in ANYTHING:
+        hint = f"`recbench list KIND` shows what there is of each: {', '.join(PLURALS)}"
     elif known:
         hint = f"known: {', '.join(known)}"
     else:
@@ -66,7 +80,7 @@ def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} '{name}'; {hint}")
 
 
-def _meant(name: str, known: Sequence[str]) -> str | None:
+def closest(name: str, known: Sequence[str]) -> str | None:
     """The name that was meant: as it is called here, closely alike, or with this as a part."""
     if ELSEWHERE.get(name) in known:
         return ELSEWHERE[name]
@@ -83,12 +97,71 @@ def printable(text: str) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """What others raised, as one line: its kind, and what it says of itself, if it can."""
+    """What others raised, as one line: its kind, what it says of itself, and where it is from."""
     try:
         words = str(error)
     except Exception:  # noqa: BLE001 - whatever a class of others does to make its text
         words = ""
-    return printable(f"{type(error).__name__}: {words}")
+    return located(printable(f"{type(error).__name__}: {words}"), place_of(error))
+
+
+def located(words: str, place: str) -> str:
+    """A sentence with the place that it is about, if there is one."""
+    return f"{words} ({place})" if place else words
+
+
+def place_of(error: BaseException) -> str:
+    """The file and the line of a plugin that an error came from or through; empty if of none."""
+    step, place = error.__traceback__, ""
+    while step is not None:
+        if _is_guest(step.tb_frame.f_code, step.tb_frame.f_globals):
+            place = _line(step.tb_frame.f_code, step.tb_lineno)
+        step = step.tb_next
+    return place
+
+
+def home_of(function: Any) -> str:
+    """The file and the line where a plugin defines a function or method; empty if none does."""
+    code = getattr(function, "__code__", None)
+    if code is None or not _is_guest(code, getattr(function, "__globals__", {})):
+        return ""
+    return _line(code, code.co_firstlineno)
+
+
+def of_kind(given: object, kind: type[T], function: object, what: str, instead: str) -> T:
+    """What a function of a plugin returned, if it is what such a function must return."""
+    if isinstance(given, kind):
+        return given
+    shape = getattr(given, "shape", None)
+    found = "nothing" if given is None else f"{type(given).__name__}{f' {shape}' if shape else ''}"
+    raise RecbenchError(
+        located(f"{what} returned {found}, not {kind.__name__}; {instead}", home_of(function))
+    )
+
+
+def _line(code: CodeType, number: int) -> str:
+    path = Path(code.co_filename)
+    near = path.is_relative_to(Path.cwd())
+    return f"{path.relative_to(Path.cwd()) if near else path}, line {number}"
+
+
+def _is_guest(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether code is of those who plug something in: not ours, nor a library's."""
+    if str(names.get("__name__")).partition(".")[0] in GUESTS:
+        return True
+    return not code.co_filename.startswith(("<", *_libraries()))
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig
+
+    return (*_library_folders(sysconfig.get_paths()), str(Path(__file__).parent))
+
+
+def _library_folders(paths: dict[str, str]) -> Iterator[str]:
+    for kind in ("stdlib", "platstdlib", "purelib", "platlib"):
+        yield from (paths[kind], str(Path(paths[kind]).resolve()))
 
 
 def counted(number: int, what: str) -> str:

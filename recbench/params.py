@@ -66,15 +66,25 @@ class Param:
         if given is None or (isinstance(given, str) and given.lower() == "none"):
             if self.optional:
                 return None
-            raise UsageError(f"parameter '{self.name}' needs {self._wanted}, not '{given}'")
+            raise self._misfit(given)
         try:
             value = _cast(self.type, given)
         except (TypeError, ValueError):
-            raise UsageError(
-                f"parameter '{self.name}' needs {self._wanted}, not '{given}'"
-            ) from None
+            raise self._misfit(given) from None
         self._check(value)
         return value
+
+    def _misfit(self, given: object) -> UsageError:
+        return UsageError(
+            f"parameter '{self.name}' needs {self._wanted}, not '{given}'{self._such}"
+        )
+
+    @property
+    def _such(self) -> str:
+        """An example, where the default is one."""
+        if self.default in (None, ""):
+            return ""
+        return f"; write for example {self.name}={format_value(self.default)}"
 
     def _check(self, value: Value) -> None:
         if self.choices and value not in self.choices:
@@ -86,7 +96,7 @@ class Param:
         if below or above or not math.isfinite(value):
             raise UsageError(
                 f"parameter '{self.name}' is {format_value(value)}, "
-                f"it must be a number in {self.range}"
+                f"it must be a number in {self.range}{self._such}"
             )
 
     @property
@@ -387,7 +397,8 @@ def completions(text: str, of: Names) -> list[str]:
     if name not in of.names():
         return []
     last = split_commas(rest)[-1]
-    start, specs = text.removesuffix(last), params_of(of.get(name))
+    thing = of.get(name)
+    start, specs = text.removesuffix(last), params_of(thing) if isinstance(thing, type) else {}
     key, equals, value = last.partition("=")
     if not equals:
         return [f"{start}{option}=" for option in specs if option.startswith(key)]

@@ -11,15 +11,20 @@ from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import LIMITS, Limits, Member, matcher, members
 from recbench.data.readers.cells import CellError
 from recbench.data.readers.columns import TableBuilder
+from recbench.data.readers.contract import check_reader
 from recbench.data.readers.lines import Block, ahead, blocks
 from recbench.data.readers.options import listed
 from recbench.errors import DataError, RecbenchError, Refused, UsageError
+from recbench.evaluate.contract import check_metric
+from recbench.evaluate.metrics import Metric
 from recbench.evaluate.ranking import Ranking
 from recbench.linalg.normal import Terms
 from recbench.linalg.responses import Means, Response
 from recbench.models.base import Family, Fit, Model
 from recbench.models.context import Context
+from recbench.models.contract import check_model
 from recbench.models.factors.losses import Objective, QuadraticLoss
+from recbench.models.loss_contract import check_loss
 from recbench.models.popularity import Constant
 from recbench.models.rounds import Rounds, Schedule, run
 from recbench.models.scorers import Base, Factors, ItemItem, Query, Scorer
@@ -35,8 +40,9 @@ from recbench.models.trained.encoders import (
 from recbench.models.trained.loss import Grades, Loss, Positives
 from recbench.models.trained.training import TrainedFamily, Training
 from recbench.params import Described, held, inlined, make, param
-from recbench.registry import LOSSES, METRICS, MODELS, READERS, SPLITS, Registry
+from recbench.registry import LOSSES, METRICS, MODELS, READERS, SPLITS, CheckResult, Registry
 from recbench.splits.base import SplitRule, check_data, check_part, part_of
+from recbench.splits.contract import check_split
 from recbench.splits.rows import by_user, deal, shuffle_users
 from recbench.splits.types import Part, Split
 
@@ -52,6 +58,7 @@ __all__ = [
     "Block",
     "Bound",
     "CellError",
+    "CheckResult",
     "Constant",
     "Context",
     "DataError",
@@ -70,6 +77,7 @@ __all__ = [
     "Loss",
     "Means",
     "Member",
+    "Metric",
     "Model",
     "Objective",
     "Part",
@@ -98,7 +106,12 @@ __all__ = [
     "by_row",
     "by_user",
     "check_data",
+    "check_loss",
+    "check_metric",
+    "check_model",
     "check_part",
+    "check_reader",
+    "check_split",
     "deal",
     "held",
     "inlined",

@@ -11,14 +11,23 @@ use of their things, and of nothing else.
 import importlib.util
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import recbench
-from recbench.errors import RecbenchError, UsageError, reason_of, unknown
+from recbench.errors import (
+    GUESTS,
+    RecbenchError,
+    UsageError,
+    located,
+    place_of,
+    reason_of,
+    unknown,
+)
 from recbench.files import readable
 from recbench.params import chosen, make
 
@@ -60,6 +69,8 @@ class Registry(Generic[T]):
                 raise UsageError(
                     f"two {self.plural} are called '{name}': {other} and {_origin(thing)}"
                 )
+            package = _package(getattr(thing, "__module__", OURS))
+            GUESTS.update({package} - {OURS})
             self._loaded[name] = thing
             thing.name = name  # type: ignore[attr-defined]
             return thing
@@ -88,7 +99,7 @@ class Registry(Generic[T]):
         try:
             thing = door.load()
         except (Exception, SystemExit) as error:
-            reason = str(error) if isinstance(error, RecbenchError) else reason_of(error)
+            reason = _why(error)
             raise UsageError(
                 f"the {self.kind} '{name}' of {_maker(door)} cannot be imported ({reason}); "
                 "repair that distribution or uninstall it"
@@ -132,6 +143,42 @@ def _origin(thing: object) -> str:
     return f"{module}:{getattr(thing, '__qualname__', repr(thing))}"
 
 
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of one check; `problem` is empty if it passed."""
+
+    check: str
+    problem: str = ""
+
+
+class Contract(Generic[T]):
+    """What every thing of one kind must do, whoever wrote it: checks, by a sentence each.
+
+    A check is a function that takes the thing, and raises AssertionError with a sentence.
+    """
+
+    def __init__(self) -> None:
+        self.rules: dict[str, Callable[[T], None]] = {}
+
+    def rule(self, function: Callable[[T], None]) -> Callable[[T], None]:
+        """Add a check; its docstring is the sentence."""
+        self.rules[(function.__doc__ or "").strip().rstrip(".")] = function
+        return function
+
+    def check(self, thing: T) -> Iterator[CheckResult]:
+        """Put a thing through every check."""
+        for sentence, rule in self.rules.items():
+            try:
+                rule(thing)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - what a plugin raises is for its author
+                told = isinstance(error, AssertionError) and not place_of(error)
+                yield CheckResult(sentence, str(error) if told else reason_of(error))
+            else:
+                yield CheckResult(sentence)
+
+
 FILE = "file:"
 """A model that is a file of recommendations: `--model file:recs.parquet`."""
 
@@ -145,21 +192,31 @@ LOSSES: Registry[Any] = Registry("loss", "losses")
 def load_plugin(path: Path) -> types.ModuleType:
     """Import a file so that its decorators register what it defines."""
     if not path.is_file():
-        raise UsageError(f"--plugin {path}: there is no such file")
+        raise UsageError(
+            f"--plugin {path}: there is no such file; give the path of a Python file, as in "
+            "--plugin ./mymodel.py"
+        )
     name = f"recbench_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"--plugin {path}: not a Python file")
+        raise UsageError(f"--plugin {path}: not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
         spec.loader.exec_module(module)
-    except (UsageError, KeyboardInterrupt):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
         del sys.modules[name]
-        raise UsageError(f"--plugin {path}: {reason_of(error)}") from error
+        raise UsageError(f"--plugin {path}: {_why(error)}") from error
     return module
+
+
+def _why(error: BaseException) -> str:
+    """Why a module of others could not be imported."""
+    if isinstance(error, RecbenchError):
+        return located(str(error), place_of(error))
+    return reason_of(error)
 
 
 def parse_described(text: str, registry: Registry[Any]) -> tuple[type[Any], dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from recbench.campaign.row import Row
 from recbench.data.dataset import Dataset
 from recbench.errors import UsageError
-from recbench.evaluate.metrics import MetricSpec
+from recbench.evaluate.metrics import Metric, MetricSpec
 from recbench.models.base import Model
 from recbench.params import parts_of
 from recbench.splits.base import SplitRule
@@ -25,7 +25,10 @@ def parts_for(*, validate: bool, reveal_test: bool) -> tuple[str, ...]:
     if validate:
         return REVEALED if reveal_test else CHOSEN
     if reveal_test:
-        raise UsageError("to show every test value and to measure nothing else exclude each other")
+        raise UsageError(
+            "to show every test value and to measure nothing else exclude each other; leave out "
+            "--reveal-test or --no-validate"
+        )
     return TESTED
 
 
@@ -87,7 +90,10 @@ class Plan:
         described = [self.rule, *(trial.model for trial in trials)]
         return [
             *(type(part) for thing in described for part in parts_of(thing)),
-            *(metric.function for metric in self.metrics),
+            *(
+                type(metric.function) if isinstance(metric.function, Metric) else metric.function
+                for metric in self.metrics
+            ),
         ]
 
     def row(self, trial: Trial, part: str, **known: Any) -> Row:

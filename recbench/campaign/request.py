@@ -211,7 +211,8 @@ class Request:
         if self.searched != "grid" or several:
             raise UsageError(
                 f"without validation nothing chooses among the settings of "
-                f"{', '.join(several) or 'a search'}; give one of each model, or validate"
+                f"{', '.join(several) or 'a search'}; give one of each model, or leave out "
+                "--no-validate"
             )
         if patient:
             raise UsageError(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from recbench.brackets import name_in
 from recbench.params import Value
 from recbench.registry import METRICS
 
@@ -108,7 +109,7 @@ def fact_columns(rows: Sequence[Row]) -> dict[str, str]:
     metrics = {*METRICS.names(), *metric_names(rows)}
 
     def taken(name: str) -> bool:
-        return name in COLUMNS or name in metrics or name.partition("@")[0] in metrics
+        return name in COLUMNS or name in metrics or name_in(name) in metrics
 
     return {name: f"{name} (fact)" if taken(name) else name for name in fact_names(rows)}
 

@@ -22,13 +22,21 @@ from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
 from recbench.environment import recent_peak, restart_peak
-from recbench.errors import DataError, RecbenchError, Refused, UsageError, printable, reason_of
+from recbench.errors import (
+    DataError,
+    RecbenchError,
+    Refused,
+    located,
+    place_of,
+    printable,
+    reason_of,
+)
 from recbench.evaluate.evaluate import PerUser, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
 from recbench.linalg.locked import locked
 from recbench.linalg.topk import kernel_threads
-from recbench.models.base import Fit
+from recbench.models.base import fit_together
 from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.rounds import Trace
@@ -98,14 +106,7 @@ class Worker:
     @cached_property
     def split(self) -> Split:
         """The split, made when the first trial needs it."""
-        rule = self.plan.rule
-        split = rule.apply(self.plan.dataset)
-        if rule.refits != (split.full is not None):
-            raise UsageError(
-                f"split '{rule.name}' says refits={rule.refits} and gives "
-                f"{'no `full`' if split.full is None else '`full`'}; a rule that refits must give "
-                "what it fits on before the test as `full`, any other full=None"
-            )
+        split = self.plan.rule.divide(self.plan.dataset)
         before, self._checksum = self._checksum, split.checksum
         if before not in (None, self._checksum):
             raise DataError("a model changed the data in memory; run it again without that model")
@@ -207,7 +208,7 @@ class Worker:
         judge, start = self._judge(job.part), time.perf_counter()
         context, models = self._context(job, judge), [trial.model for trial in job.trials]
         train, _ = self.split.stage(job.part)
-        fits: Sequence[Fit] = models[0].family.fit(models, locked(train), context)
+        fits = fit_together(models, locked(train), context)
         validating = judge.seconds if judge else 0.0
         earlier = context.checkpoint.earlier if context.checkpoint else 0.0
         seconds = (time.perf_counter() - start - validating + earlier) / len(models)
@@ -363,7 +364,7 @@ def _verdict(error: BaseException) -> tuple[str, str]:
     if isinstance(error, Refused):
         return "skipped", printable(str(error))
     if isinstance(error, RecbenchError):
-        return "failed", printable(str(error))
+        return "failed", located(printable(str(error)), place_of(error))
     return "failed", reason_of(error)
 
 

@@ -14,7 +14,15 @@ from typing import Any
 import click
 
 from recbench import __version__
-from recbench.errors import DataError, RecbenchError, UsageError, printable, reason_of
+from recbench.errors import (
+    DataError,
+    RecbenchError,
+    UsageError,
+    located,
+    place_of,
+    printable,
+    reason_of,
+)
 
 COMMANDS = {
     "fetch": "Download a dataset, verify it and prepare it.",
@@ -31,9 +39,12 @@ COMMANDS = {
     "export": "Write a split as files that other tools read.",
     "cite": "Print BibTeX entries of all that a results folder rests on.",
     "doctor": "Show what this machine and installation can do.",
-    "check-plugin": "Put a model through the tests every model must pass.",
+    "check-plugin": "Put a plugin through what all of its kind must do.",
     "completion": "Print the script that completes names in your shell.",
 }
+
+NO_WORDS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What newer versions of click raise to show the help of a command without words."""
 
 ONCE = frozenset([
     "dataset", "data", "user", "item", "value", "minimum", "time", "core", "split", "select",
@@ -99,6 +110,17 @@ class Commands(click.Group):
             _refuse_twice(ctx, command, rest)
         return name, command, rest
 
+    def make_context(self, *args: Any, **named: Any) -> click.Context:
+        """Read the options in front of a command."""
+        try:
+            return super().make_context(*args, **named)
+        except click.UsageError as error:
+            if isinstance(error, NO_WORDS):
+                raise
+            from recbench.cli.usage import told
+
+            raise Sentence(told(error, click.Context(self, info_name="recbench"))) from error
+
     def main(self, *args: Any, **named: Any) -> Any:
         """Run a command line, whatever the streams are, and whatever the system refuses."""
         settle_streams()
@@ -116,9 +138,16 @@ class Commands(click.Group):
                 forget_output()
                 reason = error.strerror or str(error)
                 where = f" ({error.filename})" if error.filename else ""
-                Sentence(DataError(f"the system refused to go on: {reason}{where}")).show()
+                words = f"the system refused to go on: {reason}{where}"
+                Sentence(DataError(located(words, place_of(error)))).show()
                 sys.exit(DataError.exit_code)
             raise
+
+    def _called(self, ctx: click.Context) -> click.Context:
+        """Where in the command line it was that click found something wrong."""
+        name = ctx.invoked_subcommand or ""
+        command = self.get_command(ctx, name)
+        return ctx if command is None else click.Context(command, parent=ctx, info_name=name)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run; what is known to go wrong is a sentence and an exit code, Ctrl-C is 130."""
@@ -128,6 +157,10 @@ class Commands(click.Group):
             click.echo("\ninterrupted", err=True)
             sys.exit(130)
         except BaseException as error:
+            if isinstance(error, click.UsageError) and not isinstance(error, NO_WORDS):
+                from recbench.cli.usage import told
+
+                raise Sentence(told(error, self._called(ctx))) from error
             known = known_error(error)
             if known is None or ctx.params.get("debug"):
                 raise
@@ -145,13 +178,17 @@ def known_error(error: BaseException) -> RecbenchError | None:
         return RecbenchError(f"a plugin, or what it imports, {end}")
     if isinstance(error, MemoryError):  # Arrow's, too
         return RecbenchError(f"there is not enough memory ({error})")
+    place = place_of(error)
     if isinstance(error, ImportError):  # that one, again, or an installation that is not whole
-        return RecbenchError(f"a library cannot be loaded ({error})")
+        return RecbenchError(located(f"a library cannot be loaded ({error})", place))
     if isinstance(error, UnicodeEncodeError):
         name = error.object.encode("utf-8", "backslashreplace").decode()
         return UsageError(f"'{name}' is not UTF-8; give it another name")
+    if isinstance(error, click.ClickException | click.Abort | click.exceptions.Exit | OSError):
+        return None  # click knows them, and the last `main` does
     if isinstance(error, Exception):
-        return None
+        whole = "`recbench --debug ...` shows the whole way there"
+        return RecbenchError(f"a plugin raised {reason_of(error)}; {whole}") if place else None
     return RecbenchError(f"a plugin, or what it imports, raised {reason_of(error)}")
 
 
@@ -185,7 +222,9 @@ def _refuse_twice(ctx: click.Context, command: click.Command, args: list[str]) -
     for option in given:
         once = option.name in ONCE and isinstance(option, click.Option) and not option.multiple
         if once and given.count(option) > 1:
-            raise UsageError(f"{option.opts[-1]} is given twice, and takes one value")
+            raise UsageError(
+                f"{option.opts[-1]} is given twice, and takes one value: leave one out"
+            )
 
 
 @click.command(

@@ -17,6 +17,8 @@ from recbench.brackets import split_commas
 from recbench.errors import UsageError, printable
 
 PATH = click.Path(path_type=Path)
+PAGE = 100
+"""Columns of a table that goes to a file or another program."""
 
 
 def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
@@ -97,13 +99,13 @@ def print_json(value: object) -> None:
 def console(stderr: bool = False) -> Any:
     """A rich console; it knows about NO_COLOR, TERM and pipes.
 
-    When nothing says how wide the reader's screen is, tables keep their natural width.
+    When nothing says how wide the reader's screen is, tables are as wide as a page of text.
     """
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     plain = not (stream and stream.isatty()) and "COLUMNS" not in os.environ
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=160 if plain else None)
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=PAGE if plain else None)
 
 
 def say(text: str) -> None:

@@ -51,12 +51,12 @@ def command(
     recbench compare deql-l2 ease -k ndcg@100
     """
     from recbench.campaign.folder import open_results
-    from recbench.evaluate.metrics import parse_metric
+    from recbench.evaluate.metrics import metric_text
     from recbench.report.compare import compare_sides, find, view
 
     campaign = open_results(results, say)
     select = campaign.select(dataset)
     first, second = (find(campaign, name, select, part, dataset) for name in (a, b))
-    metrics = [parse_metric(text).text for text in words_of(metric)]
+    metrics = [metric_text(text) for text in words_of(metric)]
     verdicts = compare_sides(campaign, first, second, seed, resamples, metrics)
     show_views([view(verdicts, first, second)], kind)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from recbench.cli.common import PATH, complete, say
+from recbench.cli.common import PATH, complete, plugin_option, say
 from recbench.cli.run_options import file_options, source_of
 from recbench.errors import UsageError
 
@@ -17,6 +17,7 @@ from recbench.errors import UsageError
 @click.option("--to", "form", type=click.Choice(["csv", "lightgcn", "recbole"]), default="csv",
               show_default=True, help="Which files to write.")  # fmt: skip
 @click.option("-o", "--output", type=PATH, help="Folder to write to; default export/NAME.")
+@plugin_option
 def command(split: str | None, form: str, output: Path | None, **options: Any) -> None:
     """Write the split of a dataset, or of your own file, as files that other tools read.
 
@@ -36,9 +37,12 @@ def command(split: str | None, form: str, output: Path | None, **options: Any) -
     from recbench.splits.export import export
 
     if (options["dataset"] is None) == (options["data"] is None):
-        raise UsageError("what? give the name of a dataset, or your own file with --data")
+        raise UsageError(
+            "what? give the name of a dataset, as in recbench export debian, or your own file "
+            "with --data"
+        )
     source = source_of(options)
     rule = split_from(split or default_split(source))
     data = open_source(source, Access(announce=say))
-    for path in export(data, rule.apply(data), form, output or Path("export") / data.name):
+    for path in export(data, rule.divide(data), form, output or Path("export") / data.name):
         click.echo(path)

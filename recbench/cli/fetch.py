@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from recbench.cli.common import byte_bars, complete, say
+from recbench.cli.common import byte_bars, complete, plugin_option, say
 
 
 @click.command()
@@ -29,6 +29,7 @@ from recbench.cli.common import byte_bars, complete, say
     "-n", "--dry-run", is_flag=True, help="Say what would be fetched from where, and stop."
 )
 @click.option("-f", "--force", is_flag=True, help="Prepare again what is prepared already.")
+@plugin_option
 def command(names: tuple[str, ...], dry_run: bool, force: bool, **options: Any) -> None:
     """Download datasets by NAME, verify them and prepare them for runs.
 

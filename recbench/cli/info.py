@@ -1,5 +1,6 @@
 """`recbench info`."""
 
+import re
 from typing import Any
 
 import click
@@ -34,7 +35,7 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
     recbench info gowalla         counts, licence, source, split
     recbench info ndcg            the definition
     """
-    described = _find(name if "[" in name else name.partition("@")[0])
+    described = _find(re.sub(r"@[^\]]*$", "", name))
     if bibtex:
         from recbench.report.cite import of_name
 

@@ -71,7 +71,9 @@ def _triple(text: str) -> tuple[int, int, int]:
     try:
         users, items, interactions = (int(word) for word in text.replace("_", "").split(","))
     except ValueError:
-        raise UsageError(f"--target takes USERS,ITEMS,INTERACTIONS, not '{text}'") from None
+        raise UsageError(
+            f"--target takes USERS,ITEMS,INTERACTIONS, such as 40,20,300, not '{text}'"
+        ) from None
     if min(users, items, interactions) < 1:
         raise UsageError(f"--target must be positive counts, not '{text}'")
     return users, items, interactions

@@ -81,13 +81,18 @@ def _check(options: dict[str, Any]) -> None:
     """Refuse what does not go together, before anything is opened."""
     from recbench.registry import MODELS, build
 
-    if (options["model"] is None) == (options["saved"] is None):
+    if options["model"] is not None and options["saved"] is not None:
+        raise UsageError("--model fits a model and --saved takes one: give one of the two")
+    if options["model"] is None and options["saved"] is None:
         raise UsageError(
             "which model? name one to fit, as in -m ease, or a folder of one with --saved; "
             "`recbench list models` shows all"
         )
     if sum(bool(options[way]) for way in WAYS) > 1:
-        raise UsageError("give users or histories, typed or in a file: one of these")
+        raise UsageError(
+            "users or histories, typed or in a file: give one of --for, --for-file, --history and "
+            "--histories"
+        )
     if options["model"] is not None:
         build(options["model"], MODELS)
         return

@@ -29,7 +29,7 @@ def command(
     recbench report --figures paper/figures --pdf
     """
     from recbench.campaign.folder import open_results
-    from recbench.evaluate.metrics import parse_metric
+    from recbench.evaluate.metrics import metric_text
     from recbench.files import atomic_path
     from recbench.report.html.figures import write_figures
     from recbench.report.html.page import page
@@ -37,7 +37,7 @@ def command(
     if pdf and figures is None:
         raise click.UsageError("--pdf needs --figures DIR")
     campaign = open_results(folder, say)
-    metric = parse_metric(select).text if select else ""
+    metric = metric_text(select) if select else ""
     path = output or campaign.folder / "report.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """`recbench run`."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,13 +9,15 @@ import click
 from recbench.cli.common import Bars, byte_bars, plugin_option, say, whole_numbers, words_of
 from recbench.cli.dry_run import explain
 from recbench.cli.output import show_views
-from recbench.cli.run_options import as_config, run_options, source_of
+from recbench.cli.run_options import as_config, run_options, sources_of
 from recbench.errors import RecbenchError, counted
 
 if TYPE_CHECKING:
     from recbench.campaign.request import Finished, Request
     from recbench.campaign.row import Row
     from recbench.campaign.runner import Runner
+    from recbench.data.open import OwnFile
+    from recbench.report.tables import View
 
 
 @click.command()
@@ -32,36 +35,66 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     recbench run --model deql-l2 --grid b=0.1:2.0
     recbench run -m ease -m edlae --grid l2=10:1000:log7 --grid edlae.p=0.2:0.8
     recbench run -m edlae --grid l2=1:1000 --search random --trials 50
+    recbench run -d gowalla -d yelp2018 -m ease -m ials     both, in results folders of their own
     recbench run --data my.csv --user u --item i --value stars --min 4 -m ease
     """
     if options["print_config"]:
         click.echo(as_config(ctx), nl=False)
         return
-    from recbench.report.trials import views
+    shown = not options["quiet"]
+    rows, tables = list["Row"](), list["View"]()
+    for source in sources_of(options):
+        finished = _run_on(source, options, ctx.meta.get("plugins", ()))
+        if finished is None:  # a dry run
+            continue
+        rows += finished.rows
+        tables += _tables(finished, several=len(options["dataset"]) > 1)
+        if options["kind"] == "rich":
+            show_views(tables, "rich")
+            tables = []
+        if shown:
+            say(f"results: {finished.campaign.folder}/ (metrics.csv, per-user/, manifest.json)")
+    if tables:
+        show_views(tables, options["kind"])
+    _fail_if_any_failed(rows)
+    _fail_if_nothing_was_measured(rows)
 
+
+def _run_on(
+    source: "str | OwnFile", options: dict[str, Any], plugins: tuple[Path, ...]
+) -> "Finished | None":
+    """Run on one source of data; None where only words were wanted."""
     shown = not options["quiet"]
     announce, bars = say if shown else _nobody, Bars(shown, verbose=options["verbose"])
     with byte_bars(shown) as downloads:
         listeners = {"announce": announce, "progress": bars, "downloads": downloads}
         listeners["at_work"] = bars.at_work
-        request = _request(options, plugins=ctx.meta.get("plugins", ()), **listeners)
+        request = _request(source, options, plugins=plugins, **listeners)
         runner = request.runner()
     with bars:
         if options["dry_run"]:
             explain(runner, options["jobs"])
-            return
-        finished = _carried_out(request, runner)
-    show_views(views(finished.rows, finished.plan.select, finished.unbegun), options["kind"])
-    announce(f"results: {finished.campaign.folder}/ (metrics.csv, per-user/, manifest.json)")
-    _fail_if_any_failed(finished.rows)
-    _fail_if_nothing_was_measured(finished.rows)
+            return None
+        return _carried_out(request, runner)
+
+
+def _tables(finished: "Finished", *, several: bool) -> "list[View]":
+    """The tables of a run, with the dataset where there are more runs."""
+    from recbench.report.trials import views
+
+    tables = views(finished.rows, finished.plan.select, finished.unbegun)
+    for table in tables if several else ():
+        table.title = f"{finished.plan.dataset.name}: {table.title}"
+        table.frame.insert(0, "dataset", finished.plan.dataset.name)
+        table.unseen = [*table.unseen, "dataset"]
+    return tables
 
 
 def _nobody(text: str) -> None:
     """Tell nobody."""
 
 
-def _request(options: dict[str, Any], **others: Any) -> "Request":
+def _request(source: "str | OwnFile", options: dict[str, Any], **others: Any) -> "Request":
     """The run that was typed."""
     from recbench.campaign.keep import Keep
     from recbench.campaign.plan import parts_for
@@ -69,7 +102,7 @@ def _request(options: dict[str, Any], **others: Any) -> "Request":
 
     parts = parts_for(validate=not options["no_validate"], reveal_test=options["reveal_test"])
     return Request(
-        data=source_of(options), models=options["model"], sets=options["sets"],
+        data=source, models=options["model"], sets=options["sets"],
         grids=options["grid"], search=options["search"], trials=options["trials"],
         time_limit=options["time_limit"], search_seed=options["search_seed"],
         split=options["split"], metrics=words_of(options["metric"]), select=options["select"],

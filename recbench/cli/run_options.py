@@ -26,7 +26,9 @@ def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -
         node = compose(path)
         given = None if node is None else construct(node)
     except OSError as error:
-        raise UsageError(f"-c {path}: {error.strerror}") from error
+        raise UsageError(
+            f"-c {path}: {error.strerror}; `recbench run ... --print-config` prints such a file"
+        ) from error
     except yaml.YAMLError as error:
         raise UsageError(f"-c {path} is not YAML: {error}") from error
     if not isinstance(given, Mapping):
@@ -128,6 +130,13 @@ def source_of(options: dict[str, Any], elsewhere: Collection[str] = ()) -> "str 
     )  # fmt: skip
 
 
+SEVERAL = click.option(
+    "-d", "--dataset", multiple=True, default=("debian",), show_default=True,
+    shell_complete=complete("datasets"),
+    help="A name of `recbench list datasets`, or synthetic:users=…,items=…; repeatable: one after "
+         "the other.",
+)  # fmt: skip
+
 WHAT = [
     click.option("-m", "--model", multiple=True, shell_complete=complete("models"),
                  help="A name of `recbench list models`, or name[key=value,...]; repeatable."),
@@ -212,6 +221,18 @@ OUTPUT = [
 ]  # fmt: skip
 
 
+def sources_of(options: dict[str, Any]) -> "list[str | OwnFile]":
+    """What to run on, one after the other: datasets by their names, or one own file."""
+    names = [*dict.fromkeys(options["dataset"])]
+    if len(names) > 1:
+        from recbench.data.open import SYNTHETIC, entry_of
+
+        for name in names:
+            if name.partition(":")[0] != SYNTHETIC:
+                entry_of(name)  # a name that is wrong is told before anything is run
+    return [source_of({**options, "dataset": name}) for name in names]
+
+
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
     """Give a command these options, in this order."""
 
@@ -223,7 +244,7 @@ def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
     return give
 
 
-run_options = with_options([*DATA, *WHAT, *HOW, *OUTPUT])
+run_options = with_options([SEVERAL, *DATA[1:], *WHAT, *HOW, *OUTPUT])
 data_options = with_options(DATA)
 file_options = with_options(DATA[1:])
 """Those of an own file, for a command whose argument is the name of a dataset."""

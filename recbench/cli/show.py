@@ -87,14 +87,16 @@ def command(
     from recbench.campaign.budget import unbegun
     from recbench.campaign.folder import open_results
     from recbench.campaign.row import metric_names
-    from recbench.evaluate.metrics import parse_metric
+    from recbench.evaluate.metrics import metric_text
     from recbench.report.leaderboard import Wanted, leaderboard_views, measured_part, rows_on
     from recbench.report.trials import views
 
     if side_by_side or len(folders) > 1:
         for flag, alone in (("--trials", trials), ("--sort", sort), ("--select", select)):
             if alone:
-                raise UsageError(f"{flag} is for one folder, not for datasets side by side")
+                raise UsageError(
+                    f"{flag} is for one folder, not for datasets side by side: leave it out"
+                )
         show_views([_side_by_side(folders, models, metric, datasets, part, caption, top)], kind)
         return
     for flag, given in (("--model", models), ("--caption", caption), ("-d again", datasets[1:])):
@@ -102,7 +104,7 @@ def command(
             raise UsageError(f"{flag} is for datasets side by side: give --side-by-side")
     campaign = open_results(folders[0] if folders else None, say)
     dataset = datasets[0] if datasets else None
-    chosen = parse_metric(select).text if select else ""
+    chosen = metric_text(select) if select else ""
     if trials:
         rows = rows_on(campaign, dataset)
         if chosen and chosen not in metric_names(rows):
@@ -111,8 +113,8 @@ def command(
         show_views(views(rows, chosen or campaign.select(dataset), left), kind)
         return
     wanted = Wanted(
-        chosen, part or measured_part(campaign), sort=parse_metric(sort).text if sort else "",
-        top=top, metrics=[parse_metric(text).text for text in words_of(metric)],
+        chosen, part or measured_part(campaign), sort=metric_text(sort) if sort else "",
+        top=top, metrics=[metric_text(text) for text in words_of(metric)],
         dataset=dataset,
     )  # fmt: skip
     tables = leaderboard_views(campaign, wanted)

@@ -92,7 +92,7 @@ class Expected:
     verified: bool = False
     """Whether the counts were computed from this very file; otherwise a mismatch only warns."""
     fingerprints: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Content hashes by part, `train` or `test`."""
+    """Content hashes by part, `train` or `test`, or of `all`."""
 
 
 @dataclass(frozen=True)

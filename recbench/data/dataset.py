@@ -29,6 +29,8 @@ from recbench.linalg.types import Flags, Indices, Integers
 
 FORMAT = 1
 """Version of the Parquet layout; a reader refuses files of a newer one."""
+WHOLE = "all"
+"""What the fingerprint of everything is called beside those of parts."""
 
 
 class Header(TypedDict):
@@ -111,8 +113,17 @@ class Dataset:
                 digest.update(np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
 
+    @property
+    def part_names(self) -> set[str]:
+        """The parts that the data came in; `all` where they came in none."""
+        if self.part is None:
+            return {WHOLE}
+        return {PARTS[code] for code in np.unique(self.part)}
+
     def part_fingerprint(self, part: str) -> str:
-        """The content hash of one distributed part."""
+        """The content hash of one distributed part, or of everything."""
+        if part == WHOLE:
+            return self.fingerprint
         if self.part is None:
             raise DataError(f"{self.name} did not come in parts")
         return self._content_hash(self.part == PARTS.index(part))

@@ -2,19 +2,19 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from recbench.brackets import taken_apart
 from recbench.data.catalog import EMBEDDED, Entry, load_catalog
 from recbench.data.clean import prepare
-from recbench.data.dataset import Dataset, load_embedded
+from recbench.data.dataset import WHOLE, Dataset, load_embedded
 from recbench.data.fetch.cache import digest_file
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Recipe
-from recbench.errors import DataError, UsageError, unknown
+from recbench.errors import DataError, UsageError, of_kind, unknown
 from recbench.files import home_folder, readable
 from recbench.registry import READERS
 
@@ -156,9 +156,28 @@ def state_of(entry: Entry, home: Path) -> str:
 
 def prepare_entry(entry: Entry, access: Access) -> Dataset:
     """Fetch, read, prepare, check and keep a dataset of the catalogue."""
-    paths = raw_files(entry, access)
+    from recbench.data.fetch.raw import OtherBytes
+
+    try:
+        paths = raw_files(entry, access)
+    except OtherBytes as error:
+        dataset = _by_content(entry, access, error)
+    else:
+        dataset = check_counts(entry, _prepared(entry, paths), access)
+    path = prepared_path(entry, access.home)
+    try:
+        dataset.save(path)
+    except OSError as error:
+        raise DataError(
+            f"{entry.name} is prepared, but cannot be kept at {path} ({error.strerror or error}); "
+            "make room, or point RECBENCH_HOME to another disk"
+        ) from error
+    return dataset
+
+
+def _prepared(entry: Entry, paths: Sequence[Path]) -> Dataset:
     content = own_files(entry)  # before they are read: what changes meanwhile counts as changed
-    dataset = prepare(
+    return prepare(
         read_entry(entry, paths),
         entry.recipe,
         entry.name,
@@ -171,16 +190,31 @@ def prepare_entry(entry: Entry, access: Access) -> Dataset:
             "content": content,
         },
     )
-    dataset = check_counts(entry, dataset, access)
-    path = prepared_path(entry, access.home)
+
+
+def _by_content(entry: Entry, access: Access, error: DataError) -> Dataset:
+    """A dataset of files fetched by hand that differ from the published ones in nothing but bytes.
+
+    Its interactions must be proven the published ones, by fingerprints of all of them.
+    """
+    from recbench.data.fetch.raw import offered
+
+    paths = offered(entry, access.home, access.fetching["source"])
     try:
-        dataset.save(path)
-    except OSError as error:
-        raise DataError(
-            f"{entry.name} is prepared, but cannot be kept at {path} ({error.strerror or error}); "
-            "make room, or point RECBENCH_HOME to another disk"
-        ) from error
-    return dataset
+        dataset = _prepared(entry, paths)
+    except DataError:
+        raise error from None
+    known = entry.expected.fingerprints if entry.expected else {}
+    if not (WHOLE in known or dataset.part_names <= known.keys()):
+        raise error
+    if problem := _mismatch(entry, dataset):
+        raise DataError(f"{error}; nor is it so by content: {problem}") from error
+    access.announce(
+        f"{error}\n{entry.name}: its interactions are the published ones, by their fingerprint "
+        f"({dataset.fingerprint[:12]}): taken as they are"
+    )
+    taken = {"by content": [path.name for path in paths]}
+    return replace(dataset, provenance={**dataset.provenance, **taken})
 
 
 def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
@@ -197,15 +231,27 @@ def raw_files(entry: Entry, access: Access) -> tuple[Path, ...]:
 def read_raw(entry: Entry, access: Access) -> Interactions:
     """The rows of an entry as they stand in its raw files."""
     if entry.reader == EMBEDDED:
-        raise UsageError(f"{entry.name} comes prepared; there are no raw files to search in")
+        raise UsageError(
+            f"{entry.name} comes prepared; there are no raw files to search in; "
+            "take one of `recbench list datasets` that is fetched"
+        )
     return read_entry(entry, raw_files(entry, access))
 
 
 def read_entry(entry: Entry, paths: Sequence[Path]) -> Interactions:
     """Read the raw files of an entry."""
     limits = Limits(max_bytes=entry.limits.max_bytes, max_ratio=entry.limits.max_ratio)
-    rows: Interactions = READERS.get(entry.reader)(paths, entry.options, limits)
-    return rows
+    return read_with(entry.reader, paths, entry.options, limits)
+
+
+def read_with(
+    name: str, paths: Sequence[Path], options: Mapping[str, Any], limits: Limits
+) -> Interactions:
+    """Read files by the reader of some name, and see that it gives interactions."""
+    read = READERS.get(name)
+    instead = "return TableBuilder().finish(...), or Interactions(table)"
+    rows = read(paths, options, limits)
+    return of_kind(rows, Interactions, read, f"the reader {name}", instead)
 
 
 def check_counts(entry: Entry, dataset: Dataset, access: Access) -> Dataset:
@@ -283,7 +329,8 @@ def open_file(own: OwnFile) -> Dataset:
     ways, never share a folder, a column of a table or a saved model.
     """
     if not own.path.is_file():
-        what = "is a folder; give one file" if own.path.is_dir() else "there is no such file"
+        what = "is a folder" if own.path.is_dir() else "there is no such file"
+        what += "; give a csv, tsv, jsonl or parquet file, as in --data orders.csv"
         raise DataError(f"{own.path}: {what}")
     named = {"user": own.user, "item": own.item, "value": own.value, "time": own.time}
     columns = {role: column for role, column in named.items() if column is not None}
@@ -293,8 +340,12 @@ def open_file(own: OwnFile) -> Dataset:
     if name in WITH_COLUMNS:
         options["columns"] = columns
     try:
-        interactions = READERS.get(name)([own.path], options, Limits())
+        interactions = read_with(name, [own.path], options, Limits())
     except DataError as error:
+        for role, column in columns.items():
+            if f"has no column '{column}'" in str(error):
+                flags = "--user and --item" if role in ("user", "item") else f"--{role}"
+                raise DataError(f"{error}; name yours with {flags}") from error
         if "; pass " not in str(error):
             raise
         raise DataError(f"{error} (in brackets: --reader '{name}[...]')") from error

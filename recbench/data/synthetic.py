@@ -60,7 +60,9 @@ class Synthetic(Described):
         if self.interactions > self.users * self.items:
             raise UsageError(
                 f"{self.interactions} interactions do not fit in {self.users} users x {self.items} "
-                f"items; ask for at most {self.users * self.items}"
+                f"items; ask for at most {self.users * self.items}, as in "
+                f"{PREFIX}:users={self.users},items={self.items},"
+                f"interactions={self.users * self.items // 10}"
             )
         if self.interactions < max(self.users, self.items):
             raise UsageError(

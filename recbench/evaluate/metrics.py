@@ -6,17 +6,21 @@ number where it describes everybody's lists together. No metric adds in an order
 blocks or threads.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from recbench.errors import RecbenchError, UsageError
+from recbench.brackets import name_in
+from recbench.errors import RecbenchError, UsageError, home_of, located
 from recbench.evaluate.ranking import Ranking
 from recbench.linalg.real import real
 from recbench.linalg.types import Counts, Flags, Indices, Vector
-from recbench.registry import METRICS
+from recbench.params import Described, param
+from recbench.registry import METRICS, build
 
 MAX_K = 1_000_000
 """The longest list a metric may ask for: more than any catalogue has items."""
@@ -24,7 +28,25 @@ NGCF_WINDOW = 100
 """The longest of NGCF's default cutoffs, over which its ideal ranking is taken."""
 
 
-Metric = Callable[[Ranking, int], Vector | float]
+Measure = Callable[[Ranking, int], Vector | float]
+"""What a metric is: a function, or a Metric, of a ranking and a cutoff."""
+
+
+class Metric(Described, ABC):
+    """Parameters, frozen, of a metric: `rbp[p=0.8]@20`. One without any may be a function.
+
+    Subclasses are dataclasses with `param` fields, registered under a name.
+    """
+
+    cite: ClassVar[str] = ""
+    chooses: ClassVar[bool] = True
+    """Whether more is better, so that trials can be selected by it."""
+    window: ClassVar[int] = 0
+    """How many ranks it looks at, whatever the cutoff."""
+
+    @abstractmethod
+    def __call__(self, ranking: Ranking, k: int) -> Vector | float:
+        """One number per user, or one for everybody."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +57,7 @@ class MetricSpec:
     k: int
     text: str
     """The canonical name, such as `ndcg@100`."""
-    function: Metric
+    function: Measure
 
     @property
     def depth(self) -> int:
@@ -49,37 +71,65 @@ class MetricSpec:
 
     def __call__(self, ranking: Ranking) -> Vector:
         """Compute one finite number per user, or a single one (0-d) for everybody."""
-        given = real(self.function(ranking, self.k), f"values of metric {self.name!r}")
+        function = self.function
+        home = home_of(type(function).__call__ if isinstance(function, Metric) else function)
+        given = real(function(ranking, self.k), located(f"values of metric {self.name!r}", home))
         values = np.asarray(given, dtype=np.float64)
         if values.shape not in ((), (len(ranking),)):
-            raise RecbenchError(
+            words = (
                 f"metric '{self.name}' gave shape {values.shape} for {len(ranking)} users; "
                 "return one number per user, or a single number for everybody"
             )
+            raise RecbenchError(located(words, home))
         if not np.isfinite(values).all():
-            raise RecbenchError(
+            words = (
                 f"metric '{self.name}' gave values that are not finite; "
                 "return a number for every user, also for one without recommendations"
             )
+            raise RecbenchError(located(words, home))
         return values
 
 
 def parse_metric(text: str) -> MetricSpec:
-    """Read `ndcg@100`, in upper or lower case."""
-    name, at, cutoff = text.strip().lower().partition("@")
+    """Read `ndcg@100` or `rbp[p=0.8]@20`, names in upper or lower case."""
+    end = text.rfind("]") + 1
+    described, at, cutoff = text[end:].strip().partition("@")
+    described = text[:end].strip() + described
+    name = name_in(described).lower()
     if not name:
         raise UsageError(f"'{text}' is not a metric; write a name and a cutoff, such as ndcg@100")
-    function: Metric = METRICS.get(name)
+    described = name + described[len(name) :]
+    function = measure_of(described)
     if not at:
-        raise UsageError(f"metric '{text}' has no cutoff; write {name}@20 for the first 20 ranks")
+        raise UsageError(
+            f"metric '{text}' has no cutoff; write {described}@20 for the first 20 ranks"
+        )
     digits = cutoff.isascii() and cutoff.isdigit() and len(cutoff) <= len(str(MAX_K))
     if not digits or not 1 <= int(cutoff) <= MAX_K:
         raise UsageError(
             f"metric '{text}': the cutoff must be a whole number from 1 to {MAX_K}, "
-            f"not '{cutoff}'; write for example {name}@20"
+            f"not '{cutoff}'; write for example {described}@20"
         )
-    k = int(cutoff)
-    return MetricSpec(name, k, f"{name}@{k}", function)
+    canonical = function.text if isinstance(function, Metric) else name
+    return MetricSpec(name, int(cutoff), f"{canonical}@{int(cutoff)}", function)
+
+
+def metric_text(text: str) -> str:
+    """What results call a metric that is typed, whether it is a plugin's that is not given now."""
+    name = name_in(text).lower()
+    return parse_metric(text).text if name in METRICS.names() or not name else text.strip()
+
+
+def measure_of(described: str) -> Measure:
+    """The metric that `name` or `name[key=value,…]` describes."""
+    name = name_in(described)
+    function: Measure = METRICS.get(name)
+    if isinstance(function, type):
+        made: Measure = build(described, METRICS)
+        return made
+    if described != name:
+        raise UsageError(f"metric '{name}' has no parameters; write {name}@20")
+    return function
 
 
 @METRICS.register("recall")
@@ -135,6 +185,27 @@ def average_precision(ranking: Ranking, k: int) -> Vector:
 def ndcg(ranking: Ranking, k: int) -> Vector:
     """Discounted gain over its best: Σ_{r≤k} hit(r)/log2(r+1) / Σ_{r≤min(k,t)} 1/log2(r+1)."""
     return _dcg(ranking.hits_at(k)) / ideal_dcg(k)[np.minimum(ranking.targets, k)]
+
+
+@METRICS.register("rbp")
+@dataclass(frozen=True)
+class RankBiasedPrecision(Metric):
+    """What a reader finds who goes on with probability p: (1 - p) Σ_{r≤k} p^(r-1) hit(r)."""
+
+    cite = (
+        "Moffat and Zobel (2008), Rank-Biased Precision for Measurement of Retrieval Effectiveness"
+    )
+
+    p: float = param(
+        0.8, help="probability to look at the next rank", low=0, high=1, open_low=True,
+        open_high=True, grid=(0.5, 0.8, 0.95),
+    )  # fmt: skip
+
+    def __call__(self, ranking: Ranking, k: int) -> Vector:
+        """A number for each user."""
+        users, ranks = np.nonzero(ranking.hits_at(k))
+        found = np.bincount(users, self.p ** ranks.astype(np.float64), minlength=len(ranking))
+        return (1 - self.p) * found.astype(np.float64)
 
 
 @METRICS.register("ndcg-ngcf")

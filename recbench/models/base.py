@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from scipy import sparse
 
-from recbench.errors import RecbenchError
+from recbench.errors import RecbenchError, home_of, located, of_kind
 from recbench.models.context import Context
 from recbench.models.scorers import Scorer
 from recbench.params import Described
@@ -15,6 +15,14 @@ Fit = Scorer | RecbenchError
 """A fitted model, or why this one of a group could not be fitted."""
 
 M = TypeVar("M")
+
+
+HINT = (
+    "return Scorer(Factors(users, items)) for factors, Scorer(ItemItem(weights)) for weights of "
+    "items x items, Scorer(Constant(scores)) for one score of each item, or Scorer(...) of a Base "
+    "of your own, whose `score` gives a block of users x items"
+)
+"""What a fit returns, for those who return something else."""
 
 
 class Family(ABC, Generic[M]):
@@ -56,7 +64,16 @@ class Alone(Family["Model"]):
         self, models: Sequence["Model"], train: sparse.csr_array, ctx: Context
     ) -> Sequence[Fit]:
         """Fit one after the other."""
-        return [model.fit(train, ctx) for model in models]
+        for model in models:
+            if type(model).fit is Model.fit:  # which would ask this family
+                raise RecbenchError(
+                    f"{model.name} has no fit: give its class a method fit(self, train, ctx), or a "
+                    "family that fits it"
+                )
+        return [
+            of_kind(model.fit(train, ctx), Scorer, type(model).fit, f"fit of {model.name}", HINT)
+            for model in models
+        ]
 
 
 class Model(Described):
@@ -94,7 +111,27 @@ class Model(Described):
 
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Fit one model. Models of a sharing family inherit this and implement the family."""
-        (fitted,) = self.family.fit([self], train, ctx)
-        if isinstance(fitted, RecbenchError):
-            raise fitted
-        return fitted
+        return fit_alone(self, train, ctx)
+
+
+def fit_alone(model: Model, train: sparse.csr_array, ctx: Context) -> Scorer:
+    """Fit one model by its family, as a run does, or raise why it could not be fitted."""
+    (fitted,) = fit_together([model], train, ctx)
+    if isinstance(fitted, RecbenchError):
+        raise fitted
+    return fitted
+
+
+def fit_together(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+    """Fit models of one group by their family, and see that each has a Scorer, or a reason."""
+    family = models[0].family
+    what = f"fit of the family of {models[0].name}"
+    instead = "return a list with one Scorer for each model, in order"
+    fits = of_kind(family.fit(models, train, ctx), Sequence, type(family).fit, what, instead)  # type: ignore[type-abstract]
+    if len(fits) != len(models):
+        words = f"{what} returned {len(fits)} for {len(models)} models; {instead}"
+        raise RecbenchError(located(words, home_of(type(family).fit)))
+    for fit in fits:
+        if not isinstance(fit, RecbenchError):
+            of_kind(fit, Scorer, type(family).fit, what, HINT)
+    return [*fits]

@@ -1,52 +1,27 @@
 """What every model must do, whoever wrote it: `recbench check-plugin NAME`.
 
-Each check is a function that takes a model and raises AssertionError with a sentence. The
-matrices are tiny, so a model passes or fails in a moment.
+The matrices are tiny, so a model passes or fails in a moment.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError, Refused, reason_of
-from recbench.models.base import Model
+from recbench.errors import RecbenchError, Refused
+from recbench.models.base import Model, fit_alone, fit_together
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
 from recbench.params import make, params_of
-from recbench.registry import MODELS, build
+from recbench.registry import MODELS, CheckResult, Contract, build
 
-Check = Callable[[Model], None]
-CHECKS: dict[str, Check] = {}
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """The result of one check; `problem` is empty if it passed."""
-
-    check: str
-    problem: str = ""
+CONTRACT: Contract[Model] = Contract()
 
 
 def check_model(model: Model) -> Iterator[CheckResult]:
     """Put a model through every check."""
-    for name, check in CHECKS.items():
-        try:
-            check(model)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its problem to read
-            known = isinstance(error, AssertionError)
-            yield CheckResult(name, str(error) if known else reason_of(error))
-        else:
-            yield CheckResult(name)
-
-
-def _rule(function: Check) -> Check:
-    CHECKS[(function.__doc__ or "").strip().rstrip(".")] = function
-    return function
+    return CONTRACT.check(model)
 
 
 def example(users: int = 40, items: int = 12, seed: int = 7) -> sparse.csr_array:
@@ -62,7 +37,7 @@ def fit(
 ) -> Scorer:
     """Fit one model alone, through its family, as a run does."""
     context = Context(seed=seed, threads=threads, dtype=np.float64, stop=stop)
-    return model.fit(train, context)
+    return fit_alone(model, train, context)
 
 
 def scores(scorer: Scorer, history: sparse.csr_array) -> np.ndarray:
@@ -70,7 +45,7 @@ def scores(scorer: Scorer, history: sparse.csr_array) -> np.ndarray:
     return np.asarray(scorer.score(history, np.arange(history.shape[0], dtype=np.int32)))
 
 
-@_rule
+@CONTRACT.rule
 def _shape(model: Model) -> None:
     """One finite score for every user and item."""
     train = example()
@@ -79,7 +54,7 @@ def _shape(model: Model) -> None:
     assert np.isfinite(block).all(), "some scores are not finite"
 
 
-@_rule
+@CONTRACT.rule
 def _deterministic(model: Model) -> None:
     """The same seed gives the same scores."""
     train = example()
@@ -87,7 +62,7 @@ def _deterministic(model: Model) -> None:
     assert np.array_equal(first, second), "two fits with one seed differ"
 
 
-@_rule
+@CONTRACT.rule
 def _pure(model: Model) -> None:
     """Fitting and scoring leave the train matrix alone."""
     train = example()
@@ -98,7 +73,7 @@ def _pure(model: Model) -> None:
         assert same, f"the {name} of the train matrix were changed"
 
 
-@_rule
+@CONTRACT.rule
 def _stranger(model: Model) -> None:
     """A user with no history and no training row gets finite scores."""
     if model.trained_users_only:
@@ -116,7 +91,7 @@ def _stranger(model: Model) -> None:
     assert np.isfinite(block).all(), "some scores are not finite"
 
 
-@_rule
+@CONTRACT.rule
 def _small(model: Model) -> None:
     """One item, and one user, are data too."""
     one_item = sparse.csr_array(np.ones((3, 1), dtype=np.float32))
@@ -127,7 +102,7 @@ def _small(model: Model) -> None:
         assert np.isfinite(block).all(), f"scores are not finite for a matrix of {train.shape}"
 
 
-@_rule
+@CONTRACT.rule
 def _unknown_item(model: Model) -> None:
     """An item that nobody has does no harm."""
     train = example()
@@ -136,7 +111,7 @@ def _unknown_item(model: Model) -> None:
     assert np.isfinite(scores(fit(model, train), train)).all(), "some scores are not finite"
 
 
-@_rule
+@CONTRACT.rule
 def _facts(model: Model) -> None:
     """What the fit found out are numbers, by short names."""
     try:
@@ -145,7 +120,7 @@ def _facts(model: Model) -> None:
         raise AssertionError(str(error)) from None
 
 
-@_rule
+@CONTRACT.rule
 def _ranking(model: Model) -> None:
     """The ranking agrees with the scores, and never repeats what was seen."""
     train = example()
@@ -159,14 +134,13 @@ def _ranking(model: Model) -> None:
     assert np.allclose(shown, best, rtol=1e-4, atol=1e-6), "the best items are not the best scores"
 
 
-@_rule
+@CONTRACT.rule
 def _together(model: Model) -> None:
     """Fitted as one of a grid, the model gives the scores it gives alone."""
     train, alone = example(), scores(fit(model, example()), example())
     grid = [model, *_variants(model)]
     sharing = [other for other in grid if other.family.key(other) == model.family.key(model)]
-    fitted = model.family.fit(sharing, train, Context(threads=1, dtype=np.float64))
-    assert len(fitted) == len(sharing), f"{len(fitted)} scorers for {len(sharing)} models"
+    fitted = fit_together(sharing, train, Context(threads=1, dtype=np.float64))
     assert isinstance(fitted[0], Scorer), f"in company it fails: {fitted[0]}"
     assert np.allclose(scores(fitted[0], train), alone, rtol=1e-9), "company changes the scores"
 
@@ -185,7 +159,7 @@ def _given(model: Model) -> dict[str, Any]:
     return {name: v for name, v in model.values().items() if v != specs[name].default}
 
 
-@_rule
+@CONTRACT.rule
 def _stops(model: Model) -> None:
     """A fit that goes in rounds stops after the first if it is told to."""
     if model.most_rounds:
@@ -194,7 +168,7 @@ def _stops(model: Model) -> None:
         assert stopped == longer, "Context.stop is not heeded, or `Scorer.stopped` does not say so"
 
 
-@_rule
+@CONTRACT.rule
 def _text(model: Model) -> None:
     """The canonical text reads back as the same model."""
     assert build(model.text, MODELS).text == model.text, (

@@ -78,7 +78,10 @@ class FromFile(Model):
         try:
             digest = hashlib.sha256(Path(self.path).read_bytes()).hexdigest()[:12]
         except OSError as error:
-            raise DataError(f"{self.path} cannot be read ({error.strerror})") from error
+            raise DataError(
+                f"{self.path} cannot be read ({error.strerror}); write file:PATH, the path of a "
+                "csv or parquet file with lists"
+            ) from error
         if self.content not in ("", digest):
             raise DataError(f"{self.path} is not the file that gave those results; it was changed")
         object.__setattr__(self, "content", digest)

@@ -33,6 +33,7 @@ from recbench.fields import checked, parsed
 from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
 from recbench.linalg.locked import locked
 from recbench.linalg.types import Indices, Progress, silent
+from recbench.models.base import fit_alone
 from recbench.models.context import Context
 from recbench.models.scorers import Base, Query, Scorer
 from recbench.models.stored import Reader, Writer
@@ -169,7 +170,7 @@ class Recommender:
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
     """Fit a model, as typed after --model, on everything there is in a dataset."""
     instance = build(model, MODELS)
-    scorer = instance.fit(locked(data.matrix), context or Context())
+    scorer = fit_alone(instance, locked(data.matrix), context or Context())
     people = People(data.user_ids, data.matrix)
     return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint, people)
 
@@ -190,7 +191,10 @@ def load(folder: Path) -> Recommender:
     except RecbenchError:
         raise
     except Exception as error:  # there are a dozen ways to find out that a file is damaged
-        raise DataError(f"{folder} holds no model, or a damaged one ({error})") from error
+        raise DataError(
+            f"{folder} holds no model, or a damaged one ({error}); `recbench run --save DIR` "
+            "makes such folders in DIR"
+        ) from error
 
 
 def _load(folder: Path) -> Recommender:

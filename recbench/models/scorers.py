@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError, Refused
+from recbench.errors import RecbenchError, Refused, home_of, located
 from recbench.fields import LARGEST
 from recbench.linalg import topk
 from recbench.linalg.real import real
@@ -57,15 +57,20 @@ class Base(ABC):
         Higher scores come first and, among equal ones, lower items.
         """
         items = query.seen.shape[1]
+        what, home = f"{type(self).__name__}.score", home_of(type(self).score)
 
         def block(start: int, stop: int) -> Floats:
             block = self.score(*query.block(start, stop))
             if np.shape(block) != (stop - start, items):
-                raise RecbenchError(
-                    f"{type(self).__name__}.score gave a block of shape {np.shape(block)} instead "
+                words = (
+                    f"{what} gave a block of shape {np.shape(block)} instead "
                     f"of {(stop - start, items)}; it must be users x items"
                 )
-            return real(block, f"what {type(self).__name__}.score gives")
+                raise RecbenchError(located(words, home))
+            try:
+                return real(block, f"what {what} gives")
+            except RecbenchError as error:
+                raise RecbenchError(located(str(error), home)) from error
 
         return topk.top_of_blocks(block, query.seen, query.k, scales, progress)
 
@@ -185,6 +190,15 @@ class Scorer:
     """After how many rounds it was handed out, where it was made in rounds."""
     stopped: bool = field(default=False, kw_only=True)
     """Whether `Context.stop` kept its fit from going on."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot score: an array, most likely."""
+        if not isinstance(self.base, Base):
+            raise RecbenchError(
+                f"a Scorer holds a Base, not {type(self.base).__name__}; make it "
+                "Scorer(Factors(users, items)), Scorer(ItemItem(weights)) or "
+                "Scorer(Constant(scores))"
+            )
 
     def plain_facts(self) -> dict[str, int | float]:
         """The facts as results keep them: Python's numbers by short names, or an error."""

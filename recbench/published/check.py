@@ -173,7 +173,7 @@ def unchecked(findings: Sequence[Finding]) -> RecbenchError | None:
         verb = "was" if len(missing) == 1 else "were"
         return kind(f"{counted(len(missing), 'number')} {verb} not checked ({reasons})")
     if not any(one.checked for one in findings):
-        return RecbenchError("not one number was checked; `--all` lists them with the reasons")
+        return RecbenchError("not one number was checked; --all lists them with the reasons")
     return None
 
 

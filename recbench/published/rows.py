@@ -133,7 +133,9 @@ def read_own(path: Path) -> list[Published]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not a CSV file in UTF-8 ({error})") from error
     if not lines:
-        raise DataError(f"{path}: there is no such file, or no row in it")
+        raise DataError(
+            f"{path}: there is no such file, or no row in it; its first line is {','.join(NEEDED)}"
+        )
     return [_own_row(path, number, line) for number, line in enumerate(lines, 2)]
 
 

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from recbench import __version__
+from recbench.brackets import name_in
 from recbench.campaign.folder import Campaign
 from recbench.data.catalog import load_catalog
 from recbench.environment import source
@@ -31,6 +32,7 @@ METRICS_FROM = {
     "novelty": "zhou2010dilemma",
     "popularity": "steck2011popularity",
     "precision": "herlocker2004evaluating",
+    "rbp": "moffat2008rbp",
     "recall": "herlocker2004evaluating",
     "recall-capped": "liang2018vae",
 }
@@ -106,7 +108,7 @@ def bibtex(keys: Iterable[str], others: Iterable[str] = ()) -> str:
 
 def of_name(name: str) -> str:
     """Where everything of this name comes from; what has no paper is recbench's own."""
-    bare, keys = re.split(r"[\[@]", name)[0], list[str]()
+    bare, keys = name_in(name), list[str]()
     for registry in (MODELS, LOSSES, SPLITS):
         if bare in registry.names():
             keys += of_thing(*parse_described(name, registry))
@@ -125,14 +127,12 @@ def of_campaign(campaign: Campaign) -> str:
         entry = catalog.get(run["dataset"]["name"])
         texts += [entry.cite] if entry is not None and entry.cite else []
         keys += _of_described(run["split"], SPLITS)
-        keys += [METRICS_FROM[name] for name in map(_name, run["metrics"]) if name in METRICS_FROM]
+        keys += [
+            METRICS_FROM[name] for name in map(name_in, run["metrics"]) if name in METRICS_FROM
+        ]
     for text in dict.fromkeys(row.text for row in campaign.rows().values()):
         keys += _of_described(text, MODELS)
     return bibtex(keys, texts)
-
-
-def _name(metric: str) -> str:
-    return metric.partition("@")[0]
 
 
 def _of_described(text: str, registry: Any) -> list[str]:

@@ -16,6 +16,7 @@ from recbench.campaign.row import Row
 from recbench.campaign.selection import selected
 from recbench.errors import DataError, UsageError, unknown
 from recbench.linalg.types import Flags, Vector
+from recbench.report.leaderboard import rows_on
 from recbench.report.stats import LEVEL, RESAMPLES, bootstrap_interval, holm, permutation_p
 from recbench.report.tables import HIGH, LOW, View
 
@@ -85,7 +86,10 @@ def compare_sides(
 ) -> list[Verdict]:  # fmt: skip
     """Compare two sides of a campaign; seeds of a side are averaged user by user first."""
     if {row.trial for row in a} == {row.trial for row in b}:
-        raise UsageError(f"A and B are both {_described(a)}; compare two different trials")
+        raise UsageError(
+            f"A and B are both {_described(a)}; compare two different trials; "
+            "`recbench show --trials` lists them"
+        )
     if a[0].place != b[0].place:
         places = " and ".join(f"{side[0].dataset}, {side[0].split}" for side in (a, b))
         raise UsageError(f"these were measured on {places}; compare within one split")
@@ -164,7 +168,7 @@ def find(
 
     There are several where a model was run with several seeds.
     """
-    candidates = [row for row in campaign.rows().values() if dataset in (None, row.dataset)]
+    candidates = rows_on(campaign, dataset)
     whole = [row for row in candidates if row.status == "ok" and not row.stopped]
     rows = [row for row in whole if row.part == part]
     best = selected(candidates, select)
@@ -208,7 +212,7 @@ def view(verdicts: Sequence[Verdict], a: Sequence[Row], b: Sequence[Row]) -> Vie
     decisive = [i for i, verdict in enumerate(verdicts) if verdict.decisive]
     title = f"A: {_described(a)}\nB: {_described(b)}\n{a[0].part}, {a[0].dataset}, {a[0].split}"
     table = View(title, pd.DataFrame(lines), decisive, mark="decisive", unseen=("p",))
-    table.spare = ("users", "win/tie/loss", "effect", "B", "A", "p (Holm)")
+    table.spare = ("users", "win/tie/loss", "effect", "B", "A", "A - B" + LOW, "verdict")
     table.notes = [f"* is decisive: p (Holm) below {1 - LEVEL:.2f}; [ ] is a 95 % interval"]
     table.notes += [words for group, words in GROUPS.items() if group in set(table.frame["of"])]
     return table

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from recbench.brackets import pair_of
+from recbench.brackets import halves, pair_of
 from recbench.campaign.folder import Campaign
 from recbench.errors import DataError, unknown
-from recbench.evaluate.metrics import parse_metric
+from recbench.evaluate.metrics import metric_text
 from recbench.report.leaderboard import PARTS, measured_part, rows_on
 from recbench.report.standings import Standing, more_is_better, standings
 from recbench.report.tables import SPREAD, View
@@ -17,7 +17,7 @@ from recbench.report.tables import SPREAD, View
 
 def labels(words: Sequence[str]) -> dict[str, str]:
     """`ease=EASE` is what something is called, and how it is to be; `ease` stays as it is."""
-    pairs = (pair_of(word, "label") if "=" in word else (word, word) for word in words)
+    pairs = (pair_of(word, "label") if halves(word)[1] else (word, word) for word in words)
     return dict(pairs)
 
 
@@ -38,7 +38,7 @@ def layout(
     part: str | None = None, caption: str = "",
 ) -> Layout:  # fmt: skip
     """Read the words of the command line."""
-    named = {parse_metric(name).text: label for name, label in labels(metrics).items()}
+    named = {metric_text(name): label for name, label in labels(metrics).items()}
     return Layout(labels(models), named, labels(datasets), part, caption)
 
 
@@ -78,7 +78,9 @@ def _blocks(campaigns: Sequence[Campaign], wanted: Layout) -> dict[str, list[Sta
             here, select = [r for r in rows if r.place == place], campaign.select(place[0])
             standing = standings(here, select, part, select)
             if place in found:
-                raise DataError(f"two of the folders have {place[0]}, {place[2]}; give one")
+                raise DataError(
+                    f"two of the folders have {place[0]}, {place[2]}; give one of the two"
+                )
             if standing:
                 found[place] = standing
     names = [place[0] for place in found]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recbench.brackets import name_in
 from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row
 from recbench.campaign.selection import selected
@@ -72,7 +73,7 @@ def standings(rows: Sequence[Row], select: str, part: str, sort: str) -> list[St
 def more_is_better(metric: str) -> bool:
     """Whether a metric says which list is better; of one that is not installed, it is assumed."""
     try:
-        return bool(getattr(METRICS.get(metric.partition("@")[0]), "chooses", True))
+        return bool(getattr(METRICS.get(name_in(metric)), "chooses", True))
     except UsageError:
         return True
 

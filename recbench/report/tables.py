@@ -6,7 +6,7 @@ for people get cells: a rounded number, ± its spread, the letters of what it is
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,11 @@ FORMATS = ("rich", "csv", "md", "latex", "json")
 SPREAD, LOW, HIGH, BETTER = BESIDE = (" std", " low", " high", " better than")
 """Endings of the columns that say more about the number in the column they are named after."""
 DIGITS = 4
+EDGE = "|"
+FOLDS = ("@", "@- ", "@- " + EDGE)
+"""Where headings are folded to make a table narrower, one after the other; last, its margins go."""
+HEADS = ("#", "model")
+"""Columns that say what a line is about."""
 FOLDED = 20
 """Text is folded to columns as narrow as this, or as its longest word."""
 SECONDS = 2
@@ -43,7 +48,7 @@ class View:
     unseen: Collection[str] = ()
     """Columns for programs, left out of tables for people."""
     spare: Sequence[str] = ()
-    """Columns left out, in this order, until a screen is wide enough."""
+    """Columns left out, in this order, until the others fit a screen; intervals by their LOW."""
     groups: Sequence[tuple[str, Sequence[str]]] = ()
     """Columns that stand under one heading, which their names begin with."""
     part: str = ""
@@ -154,32 +159,53 @@ def rich_view(view: View, console: "Console") -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    table, dropped = _fitting(view, console)
+    tables, dropped = _fitting(view, console)
     notes = list(view.notes)
     if dropped:
-        notes.append(f"no room for {', '.join(dropped)}: a wider screen or --format csv has all")
-    title = Text(view.title, style="italic")
-    return Group(title, table, *(Text(note, style="dim") for note in notes))
+        names = ", ".join(name.replace(LOW, " [ ]") for name in dropped)
+        notes.append(f"no room for {names}: a wider screen or --format csv has all")
+    parts: list[Any] = [Text(view.title, style="italic")]
+    for table in tables:
+        parts += [table] if table.show_edge else [Text(), table]
+    parts += [] if tables[-1].show_edge else [Text()]
+    return Group(*parts, *(Text(note, style="dim") for note in notes))
 
 
-def _fitting(view: View, console: "Console") -> "tuple[Table, Sequence[str]]":
-    """The widest table that fits, and the columns left out of it.
+def _fitting(view: View, console: "Console") -> "tuple[Sequence[Table], Sequence[str]]":
+    """The view as one table that fits a screen, and what of `spare` is left out for that.
 
-    What no screen is wide enough for is made all the same: numbers are never cut.
+    Without what may be left out, headings are folded and margins dropped. What is too wide even so
+    becomes several tables, one below the other. Numbers and names of models are never cut.
     """
-    table = _rich_table(view, view.columns)
+    table = _rich_table(view)
     if _widths(console, table)[1] <= console.width:
-        return table, ()
-    spare = [name for name in view.spare if name in view.columns]
+        return [table], ()
+    spare = [name for name in view.spare if name in view.frame]
     for count in range(len(spare) + 1):
-        names = [name for name in view.columns if name not in spare[:count]]
-        for splits in (("@",), ("@", "-", " ")):
-            table = _rich_table(view, names, splits)
-            needed, _ = _widths(console, table)
-            if needed <= console.width:
-                return table, spare[:count]
-    table.width = needed
-    return table, spare
+        less = replace(view, frame=view.frame.drop(columns=spare[:count]))
+        for folds in FOLDS:
+            table = _rich_table(less, folds)
+            if _widths(console, table)[0] <= console.width:
+                return [table], spare[:count]
+    return _panels(less, console), spare
+
+
+def _panels(view: View, console: "Console") -> "list[Table]":
+    """Tables of so many columns as fit a screen, each with those that say what a line is about."""
+    first = [name for name in view.columns if name in HEADS] or view.columns[:1]
+    runs: list[list[str]] = [[]]
+    for name in view.columns:
+        if name in first:
+            continue
+        table = _rich_table(view, FOLDS[-1], [*first, *runs[-1], name])
+        if runs[-1] and _widths(console, table)[0] > console.width:
+            runs.append([])
+        runs[-1].append(name)
+    tables = [_rich_table(view, FOLDS[-1], [*first, *run]) for run in runs]
+    for table in tables:
+        needed, _ = _widths(console, table)
+        table.width = needed if needed > console.width else None
+    return tables
 
 
 def _widths(console: "Console", table: "Table") -> tuple[int, int]:
@@ -190,19 +216,22 @@ def _widths(console: "Console", table: "Table") -> tuple[int, int]:
     return measure.minimum, measure.maximum
 
 
-def _rich_table(view: View, names: Sequence[str], splits: Sequence[str] = ()) -> "Table":
+def _rich_table(view: View, folds: str = "", names: Sequence[str] = ()) -> "Table":
+    """The columns of these names, by default all, with headings folded at these letters."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    columns = {name: column for name, column in cells(view).items() if name in names}
+    shown = names or view.columns
+    columns = {name: column for name, column in cells(view).items() if name in shown}
     texts = [_aligned(column) for column in columns.values()]
     for position in view.marked:
         texts[0][position].append(" *")
-    table = Table(box=SIMPLE_HEAD)
+    margin = EDGE not in folds
+    table = Table(box=SIMPLE_HEAD, show_edge=margin, pad_edge=margin)
     for (name, column), lines in zip(columns.items(), texts, strict=True):
         plain = view.is_number(name) and not any(cell.beside or cell.better for cell in column)
-        whole, head = view.is_number(name) or name == "model", _split(name, splits)
+        whole, head = view.is_number(name) or name == "model", _folded(name, folds)
         words = [word for line in lines for word in ([line.plain] if whole else _words(line))]
         justify: Any = "right" if plain else "left"
         table.add_column(
@@ -214,13 +243,13 @@ def _rich_table(view: View, names: Sequence[str], splits: Sequence[str] = ()) ->
     return table
 
 
-def _split(name: str, splits: Sequence[str]) -> str:
+def _folded(name: str, folds: str) -> str:
     """A heading on several lines, which makes its column narrower; `A - B` stays whole."""
-    if "@" in splits:
+    if "@" in folds:
         name = name.replace("@", "\n@")
-    if "-" in splits and "@" in name:
+    if "-" in folds and "@" in name:
         name = name.replace("-", "-\n")
-    return name.replace(" ", "\n") if " " in splits and " - " not in name else name
+    return name.replace(" ", "\n") if " " in folds and " - " not in name else name
 
 
 def _words(text: "Text") -> list[str]:

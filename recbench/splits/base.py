@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from recbench.data.dataset import Dataset
-from recbench.errors import DataError, UsageError
+from recbench.errors import DataError, UsageError, home_of, located, of_kind
 from recbench.params import Described, param
 from recbench.splits.rows import pick
 from recbench.splits.types import Part, Split
@@ -54,6 +54,20 @@ class SplitRule(Described, ABC):
     @abstractmethod
     def apply(self, data: Dataset) -> Split:
         """Divide a dataset, or say in a sentence why it cannot be done."""
+
+    def divide(self, data: Dataset) -> Split:
+        """Apply the rule, and see that it gives what it says."""
+        apply = type(self).apply
+        instead = "return Split(text=self.text, train=..., valid=part_of(...), test=part_of(...))"
+        split = of_kind(self.apply(data), Split, apply, f"apply of {self.name}", instead)
+        if self.refits != (split.full is not None):
+            gives = "no `full`" if split.full is None else "`full`"
+            words = (
+                f"split '{self.name}' says refits={self.refits} and gives {gives}; a rule that "
+                "refits must give what it fits on before the test as `full`, any other full=None"
+            )
+            raise UsageError(located(words, home_of(apply)))
+        return split
 
 
 def part_of(

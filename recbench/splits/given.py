@@ -93,7 +93,7 @@ def _check_parts(data: Dataset) -> None:
     """Refuse a dataset that did not come as files of train and test."""
     if data.part is None:
         default = data.provenance.get("split")
-        advice = f"its own default is {default}" if default else "use strong, weak or user-ratio"
+        advice = f"its own default is {default}" if default else "give --split strong, or weak"
         raise UsageError(f"{data.name} did not come as train and test files; {advice}")
     check_data(data)
     for part in ("train", "test"):

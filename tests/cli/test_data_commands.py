@@ -1,6 +1,10 @@
+import hashlib
 import json
 
 import pytest
+
+from recbench.data.dataset import Dataset
+from recbench.data.fetch import http
 
 
 @pytest.fixture
@@ -37,8 +41,6 @@ def test_counts_that_differ_are_an_error_unless_accepted_on_the_record(recbench,
 
 
 def test_a_recipe_is_found_by_its_counts(recbench, raw):
-    from recbench.data.dataset import Dataset
-
     assert recbench("fetch", "mine", "--accept-counts").exit_code == 0
     (path,) = (raw / "home").rglob("mine-1.parquet")
     data = Dataset.load(path)
@@ -85,6 +87,78 @@ def test_offline_names_the_file_that_is_missing(recbench, monkeypatch):
     result = recbench("run", "-d", "ml-1m", "-m", "ease")
     assert result.exit_code == 3
     assert "ml-1m.zip" in result.stderr
+
+
+@pytest.fixture
+def published(folder):
+    """A dataset of two files that nobody gives at the moment, and the files as published."""
+    text = {"train.txt": "1 10 11 12\n2 10 12\n3 11 12\n", "test.txt": "1 13\n2 11\n3 10\n"}
+    pairs = {
+        name: "".join(f"{line.split()[0]} {item}\n" for line in words.splitlines()
+                      for item in line.split()[1:])
+        for name, words in text.items()
+    }  # fmt: skip
+    train, test = (hashlib.sha256(words.encode()).hexdigest() for words in pairs.values())
+    files = "".join(
+        f"    - {{name: {name}, urls: ['http://127.0.0.1:1/{name}'], "
+        f"sha256: {hashlib.sha256(words.encode()).hexdigest()}}}\n"
+        for name, words in text.items()
+    )
+    (folder / "datasets.yaml").write_text(
+        "pair:\n  title: Two files\n  licence: none\n  reader: adjacency\n"
+        f"  options: {{parts: [train, test]}}\n  split: given\n  files:\n{files}"
+        "  expected: {users: 3, items: 4, interactions: 10, verified: true, fingerprints: "
+        f"{{train: {train}, test: {test}}}}}\n"
+    )
+    (folder / "got").mkdir()
+    return text
+
+
+def test_files_of_the_same_content_are_taken_and_told(recbench, folder, published):
+    for name, words in published.items():  # lines in another order, and with the ends of Windows
+        mixed = "\r\n".join([*words.split("\n")[2::-1], ""])
+        (folder / "got" / name).write_bytes(mixed.encode())
+    done = recbench("fetch", "pair", "--from", "got/train.txt")
+    assert done.exit_code == 0, done.output
+    assert "got/train.txt is not train.txt of pair: its SHA-256 is" in done.stderr
+    assert "its interactions are the published ones, by their fingerprint" in done.stderr
+    assert "3 users x 4 items, 10 interactions" in done.stdout
+    (path,) = (folder / "home").rglob("pair-1.parquet")
+    assert Dataset.load(path).provenance["by content"] == ["train.txt", "test.txt"]
+    assert recbench("fetch", "pair").exit_code == 0, "it is here, and needs no network"
+
+
+def test_files_of_other_content_are_refused(recbench, folder, published):
+    for name, words in published.items():
+        (folder / "got" / name).write_text(words.replace("12", "14"))
+    refused = recbench("fetch", "pair", "--from", "got")
+    assert refused.exit_code == 3
+    assert "got/train.txt is not train.txt of pair: its SHA-256 is" in refused.stderr
+    assert "the train interactions of pair are not the published ones" in refused.stderr
+    assert not list((folder / "home").rglob("*.parquet"))
+
+
+def test_one_file_beside_the_other_is_enough_and_alone_it_is_not(recbench, folder, published):
+    train, test = published
+    (folder / "got" / train).write_text(published[train])
+    alone = recbench("fetch", "pair", "--from", "got/train.txt")
+    assert alone.exit_code == 3
+    assert "pair needs train.txt, test.txt" in alone.stderr
+    (folder / "got" / test).write_text(published[test])
+    both = recbench("fetch", "pair", "--from", "got/test.txt")
+    assert both.exit_code == 0, both.output
+    assert "by their fingerprint" not in both.stderr
+    (folder / "got" / "notes.txt").write_text("no data")
+    assert recbench("fetch", "pair", "-f", "--from", "got/notes.txt").exit_code == 3
+
+
+def test_without_a_network_fetch_says_what_to_do_by_hand(recbench, published, monkeypatch):
+    monkeypatch.setattr(http, "GLANCE", 0)
+    alone = recbench("fetch", "pair")
+    assert alone.exit_code == 3
+    assert "there is no network here, or none that leads to it" in alone.stderr
+    assert "train.txt from http://127.0.0.1:1/train.txt" in alone.stderr
+    assert "type: recbench fetch pair --from train.txt" in alone.stderr
 
 
 def test_a_split_is_exported(recbench, folder):

@@ -21,6 +21,12 @@ def test_help_lists_every_command_with_the_line_it_starts_with(recbench):
         assert f"  {code}" in result.stdout
 
 
+def test_without_words_there_is_help_and_no_error(recbench):
+    told = recbench().output
+    assert "Commands:" in told
+    assert "Error" not in told
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from recbench.cli import main\n"
@@ -166,6 +172,8 @@ def test_completion_scripts_are_printed(recbench, shell):
         ("recbench run -m deql-l", {"deql-l2", "deql-l2-zero", "deql-lowrank"}),
         ("recbench fetch gowalla-s", {"gowalla-snap", "gowalla-strong"}),
         ("recbench run -k ndcg", {"ndcg", "ndcg-ngcf"}),
+        ("recbench run -k rbp[", {"rbp[p="}),
+        ("recbench run -k ndcg[p", set()),
         ("recbench sh", {"show"}),
         ("recbench run -m als[loss=rg2-", {"als[loss=rg2-matrix", "als[loss=rg2-ssm"}),
         ("recbench run -m als[loss=rg2[al", {"als[loss=rg2[alpha="}),
@@ -177,7 +185,8 @@ def test_names_are_completed(words, expected, folder, monkeypatch, capsys):
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
     with pytest.raises(SystemExit):
         main([], prog_name="recbench")
-    assert {line.split(",")[1] for line in capsys.readouterr().out.splitlines()} == expected
+    lines = capsys.readouterr().out.split()
+    assert {line.split(",")[1] for line in lines} == expected
 
 
 def test_show_without_results_is_one_sentence(recbench):

@@ -1,14 +1,19 @@
 """`show`, `compare` and `report` from the command line, on good folders and on damaged ones."""
 
+import io
 import json
 import shutil
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import toys
 from recbench.campaign.row import SCHEMA
 from recbench.cli import main
+from recbench.cli.common import console
+from recbench.report.tables import View, rich_view
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,48 @@ def test_compare_asks_by_group(recbench, ran):
     assert "all" in groups
     assert {row["metric"] for row in table["rows"]} == {"ndcg@10", "recall@5"}
     assert all(row["A - B low"] <= row["A - B"] <= row["A - B high"] for row in table["rows"])
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_p_values_and_names_are_there_on_any_screen(recbench, ran, width):
+    def printed(*words: str) -> str:
+        done = CliRunner().invoke(main, list(words), env={"COLUMNS": str(width)})
+        assert done.exit_code == 0, done.output
+        assert max(map(len, done.stdout.splitlines())) <= width
+        return done.stdout
+
+    compared = printed("compare", "ease", "popularity")
+    (table,) = json.loads(recbench("compare", "ease", "popularity", "--json").stdout)
+    for row in table["rows"]:
+        (line,) = [text for text in compared.splitlines() if text.split()[:1] == [row["metric"]]
+                   and f" {row['of']} " in text]  # fmt: skip
+        assert f" {row['p (Holm)']:.4f} " in line
+        assert row["verdict"] in line
+    for words in (["show"], ["show", "--side-by-side"], ["show", "--trials"]):
+        shown = printed(*words)
+        assert {"ease", "popularity"} <= {*shown.split()}
+        assert "ndcg" in shown
+        assert "recall" in shown
+
+
+def test_what_is_too_wide_for_a_screen_stands_below():
+    frame = pd.DataFrame({"model": ["lightgcn+infonce-debiased", "ease"]})
+    for number in range(9):
+        frame[f"recall@{number}"] = [0.1234, 0.5 + number / 100]
+    out = Console(width=60, file=io.StringIO())
+    out.print(rich_view(View("T", frame), out), crop=False)
+    shown = out.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= 60
+    assert shown.count("lightgcn+infonce-debiased") == shown.count("ease") > 1
+    assert shown.count("0.1234") == 9
+    assert all(f"@{number}" in shown and f"0.5{number}00" in shown for number in range(9))
+
+
+def test_a_pipe_is_as_wide_as_a_page(recbench, ran, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert console().width == 100
+    monkeypatch.setenv("COLUMNS", "72")
+    assert console().width == 72
 
 
 def test_report_writes_its_charts_beside_it(recbench, ran, folder):
@@ -135,7 +182,7 @@ def test_several_datasets_in_one_folder_are_kept_apart(recbench, ran):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["show", "--sort", "ndgc@10"], 2, "did you mean 'ndcg'"),
+        (["show", "--sort", "ndgc@10"], 2, "did you mean 'ndcg@10'"),
         (["show", "--sort", "ndcg@99"], 2, "did you mean 'ndcg@10'"),
         (["show", "-d", "other"], 2, f"unknown dataset in results/{toys.OWN}-strong 'other'"),
         (["show", "--trials", "-d", "other"], 2, "unknown dataset in"),

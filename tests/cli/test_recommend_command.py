@@ -79,7 +79,7 @@ def test_a_few_lists_are_a_table(recbench, saved):
     ("words", "code", "says"),
     [
         ([], 2, "which model?"),
-        (["-m", "ease", "--saved", "model"], 2, "which model?"),
+        (["-m", "ease", "--saved", "model"], 2, "give one of the two"),
         (["-m", "easy", *OWN], 2, "unknown model 'easy'"),
         (["--saved", "nothing"], 3, "holds no model"),
         (["--saved", "model"], 2, "lists for 120 users: give a file"),
@@ -88,7 +88,7 @@ def test_a_few_lists_are_a_table(recbench, saved):
         (["--saved", "model", "--history", "77"], 2, "unknown item '77'"),
         (["--saved", "model", "--history", "bread"], 2, "whole numbers"),
         (["--saved", "model", "--for", "me"], 2, "unknown user 'me'"),
-        (["--saved", "model", "--for", "u001", "--history", "1"], 2, "one of these"),
+        (["--saved", "model", "--for", "u001", "--history", "1"], 2, "give one of --for,"),
         (["--saved", "model", "--for-file", "none.txt"], 3, "cannot be read"),
         (
             ["--saved", "model", "--histories", "toy.csv", "--user", "u", "--item", "what"],

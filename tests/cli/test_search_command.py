@@ -67,7 +67,10 @@ def test_a_campaign_file_has_the_same_words(recbench, own, folder):
         (["-m", "edlae", "--grid", "p=0:1", *SEARCH[2:]], "must be a number in [0, 1)"),
         (["-m", "ease", "--grid", "l3=1:9", *SEARCH[2:]], "did you mean 'l2'?"),
         (["-m", "ease", "--search", "rnadom"], "unknown search 'rnadom'; did you mean 'random'?"),
-        (["-m", "ease", "--search", "random", "--trials", "0"], "0 is not in the range"),
+        (
+            ["-m", "ease", "--search", "random", "--trials", "0"],
+            "--trials takes a whole number from 1",
+        ),
         (["-m", "ease", "-m", "ials", "--search", "halving"], "those of ease do not"),
         (["-m", "ials", "--search", "halving[eta=1]"], "must be a number in [2, inf)"),
         (["-m", "ials", "--search", "halving[etta=3]"], "did you mean 'eta'?"),

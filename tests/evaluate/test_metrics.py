@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 PUBLISHED = ROOT.parent / "shared" / "published" / "published.csv"
 
-ACCURACY = ["f1", "hit", "map", "mrr", "ndcg", "ndcg-ngcf", "precision", "recall", "recall-capped"]
+ACCURACY = [
+    "f1", "hit", "map", "mrr", "ndcg", "ndcg-ngcf", "precision", "rbp", "recall", "recall-capped",
+]  # fmt: skip
 OF_LISTS = ["novelty", "popularity"]
 OF_EVERYBODY = ["coverage", "gini"]
 NAMES = sorted(ACCURACY + OF_LISTS + OF_EVERYBODY)
@@ -91,6 +93,8 @@ def loop(name, chosen, target, k, popularity, n_train_users):
             len(target.intersection(top[:r])) / r for r, item in enumerate(top, 1) if item in target
         ]
         return sum(precisions) / min(t, k)
+    if name == "rbp":
+        return 0.2 * sum(0.8 ** (r - 1) for r, item in enumerate(top, 1) if item in target)
     if name == "ndcg":
         return gain / sum(1 / math.log2(r + 1) for r in range(1, min(k, t) + 1))
     if name == "ndcg-ngcf":
@@ -154,6 +158,8 @@ HAND = [  # hits at ranks 2 and 4 of [5, 1, 6, 2, 7], of the held-out {1, 2, 3}
     ("ndcg-ngcf", 1, 0.0),
     ("ndcg-ngcf", 2, (1 / LOG3) / (1 + 1 / LOG3)),
     ("ndcg-ngcf", 5, (1 / LOG3 + 1 / LOG5) / (1 + 1 / LOG3)),
+    ("rbp", 1, 0.0),
+    ("rbp", 5, 0.2 * (0.8 + 0.8**3)),
     ("coverage", 3, 3 / 8),
     ("coverage", 8, 5 / 8),
     ("gini", 3, 5 / 8),  # three of eight items share everything equally
@@ -269,7 +275,7 @@ def test_a_shallow_ranking_does_not_pass_for_a_deep_one():
     assert value("recall", ranking, 2) == 1.0
     for name in NAMES:
         with pytest.raises(ValueError, match="depth 2 does not tell the top"):
-            METRICS.get(name)(ranking, 3)
+            value(name, ranking, 3)
     with pytest.raises(ValueError, match="does not tell the top 0"):
         ranking.items_at(0)
 
@@ -351,8 +357,9 @@ def test_ranking_checks_its_arrays(users, match):
 @pytest.mark.parametrize("name", NAMES)
 def test_parse(name):
     spec = parse_metric(f" {name.upper()}@100 ")
-    assert (spec.name, spec.k, spec.text) == (name, 100, f"{name}@100")
-    assert spec.function is METRICS.get(name)
+    text = f"{name}[p=0.8]" if name == "rbp" else name
+    assert (spec.name, spec.k, spec.text) == (name, 100, f"{text}@100")
+    assert spec.function == (METRICS.get(name)() if name == "rbp" else METRICS.get(name))
     assert spec == parse_metric(f"{name}@0100")
     assert pickle.loads(pickle.dumps(spec)) == spec
 
@@ -372,6 +379,12 @@ def test_parse(name):
         ("ndcg@1.5", "not '1.5'"),
         ("ndcg@1e2", "not '1e2'"),
         ("ndcg@20@30", "not '20@30'"),
+        ("ndcg[p=1]@20", "metric 'ndcg' has no parameters; write ndcg@20"),
+        ("rbp[p=1]@20", "parameter 'p' is 1, it must be a number in (0, 1)"),
+        ("rbp[q=0.5]@20", "unknown parameter of rbp 'q'; known: p"),
+        ("rbp[p=0.5]", "has no cutoff; write rbp[p=0.5]@20"),
+        ("rbp[p=0.5]@x", "not 'x'; write for example rbp[p=0.5]@20"),
+        ("rbp[p=0.5@20", "'rbp[p=0.5' is not NAME or NAME[key=value,...]"),
         ("ndcg@ 20", "not ' 20'"),
         ("ndcg@²", "not '²'"),
         ("ndcg@٢٠", "not '٢٠'"),
@@ -384,6 +397,14 @@ def test_parse_refuses_with_a_sentence(text, match):
         parse_metric(text)
 
 
+def test_a_parameter_is_part_of_the_name_of_a_metric():
+    ranking = ranking_of([[1, 0, 2]], [{0, 2}], 3)
+    for text, p in (("rbp@3", 0.8), ("RBP[p=0.50]@3", 0.5), ("rbp[p=0.95]@3", 0.95)):
+        spec = parse_metric(text)
+        assert spec.text == f"rbp[p={p}]@3"
+        assert spec(ranking) == pytest.approx((1 - p) * (p + p**2))
+
+
 def test_largest_cutoff():
     assert parse_metric(f"recall@{MAX_K}").k == MAX_K
 
@@ -394,7 +415,7 @@ def test_largest_cutoff():
         (lambda ranking, k: np.ones(3), r"metric 'odd' gave shape \(3,\) for 2 users"),
         (lambda ranking, k: np.array([1.0, math.nan]), "metric 'odd' gave values that are not"),
         (lambda ranking, k: math.inf, "not finite"),
-        (lambda ranking, k: np.ones(2) * 1j, "values of metric 'odd' must be real numbers, not"),
+        (lambda ranking, k: np.ones(2) * 1j, "values of metric 'odd' .*must be real numbers"),
         (lambda ranking, k: np.ma.masked_array(np.ones(2), [0, 1]), "real numbers, not masked"),
     ],
 )
@@ -464,7 +485,12 @@ def test_other_libraries_agree(stored, source, k):
 
 
 def test_which_metrics_another_library_confirms():
-    assert {row["metric"] for row in SOURCES} == {*NAMES} - {"gini", "ndcg-ngcf", "popularity"}
+    assert {row["metric"] for row in SOURCES} == {*NAMES} - {
+        "gini",
+        "ndcg-ngcf",
+        "popularity",
+        "rbp",
+    }
 
 
 def test_the_stored_run_has_the_hard_cases(stored):

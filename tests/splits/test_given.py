@@ -118,7 +118,7 @@ def test_users_without_test_items_are_left_out_and_strangers_have_no_history():
 
 def test_data_without_parts_name_their_own_default():
     data = dataset_of(random_raw(0, 9, 9, 0.5))
-    with pytest.raises(UsageError, match="use strong, weak or user-ratio"):
+    with pytest.raises(UsageError, match="give --split strong, or weak"):
         Given().apply(data)
     with pytest.raises(UsageError, match=r"its own default is strong\[heldout=3\]"):
         Given().apply(dataclasses.replace(data, provenance={"split": "strong[heldout=3]"}))

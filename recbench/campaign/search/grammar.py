@@ -214,10 +214,15 @@ def _ends(text: str, param: Param) -> tuple[Decimal, Decimal, str]:
     shown = _shown(text, param)
     fields = [field.strip() for field in text.split(":")]
     if len(fields) not in (2, 3) or not all(fields):
-        raise UsageError(f"{shown}: a range is FROM:TO, FROM:TO:STEP or FROM:TO:logN")
+        raise UsageError(
+            f"{shown}: a range is FROM:TO, FROM:TO:STEP or FROM:TO:logN, as in 1:100:log5"
+        )
     low, high = _number(fields[0], shown), _number(fields[1], shown)
     if low >= high:
-        raise UsageError(f"{shown}: the range must rise, and {low} is not below {high}")
+        raise UsageError(
+            f"{shown}: the range must rise, and {low} is not below {high}; "
+            f"write {high}:{low}, or values with commas"
+        )
     return low, high, fields[2] if len(fields) == 3 else ""
 
 
@@ -274,7 +279,9 @@ def _number(text: str, shown: str) -> Decimal:
     except InvalidOperation:
         value = Decimal("nan")
     if not value.is_finite():
-        raise UsageError(f"{shown}: '{text}' is not a number")
+        raise UsageError(
+            f"{shown}: '{text}' is not a number; write a range such as 1:100, or values with commas"
+        )
     return value
 
 

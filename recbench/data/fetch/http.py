@@ -42,6 +42,8 @@ SHARE = 0.5
 """The share of the free disk that a file of unknown length may take."""
 PATIENCE = 2.0
 """How much longer than one read the head of an answer may take."""
+GLANCE = 0.5
+"""Seconds after which addresses that could not be reached, none of them, are tried once more."""
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """Answers that may be different in a moment."""
 
@@ -82,12 +84,16 @@ class Passing(Exception):
         self.pause = pause
 
 
-class Unreachable(Exception):
-    """No address gave the file; holds each with its reason."""
+class Unreached(Passing):
+    """There is no such name, or no way to it: nobody answered."""
 
-    def __init__(self, reasons: Sequence[tuple[str, str]]) -> None:
+
+class Unreachable(Exception):
+    """No address gave the file; holds each with its reason, and whether none could be reached."""
+
+    def __init__(self, reasons: Sequence[tuple[str, str]], *, nobody: bool) -> None:
         super().__init__()
-        self.reasons = reasons
+        self.reasons, self.nobody = reasons, nobody
 
 
 class Session(requests.Session):
@@ -196,21 +202,33 @@ class Transfer:
         """Look up what the file will be verified by."""
         self.kinds = kinds_for(self.file)
         self.record = self.place.record()
+        self.answered = False
 
     def run(self, urls: Sequence[str]) -> None:
-        """Fetch, verify and install the file from the first address that can give it."""
-        reasons = []
+        """Fetch, verify and install the file from the first address that can give it.
+
+        While nobody has answered an address that cannot be reached is put off, and tried once more
+        after all others: where there is no network that is soon known.
+        """
+        failures = dict[str, Unusable | Unreached]()
         self.session = Session()
         with self.session, PartialFile(self.place, self.kinds) as self.partial:
             begun = self.partial.version
             if begun and begun.url not in urls and not self.file.pinned:
                 self.partial.discard()  # the beginning of something else of this name
-            for url in urls:
-                try:
-                    return self._from(url)
-                except Unusable as reason:
-                    reasons.append((url, str(reason)))
-        raise Unreachable(reasons)
+            for again in (False, True):
+                if again and not self.answered:
+                    self.policy.pause(1, GLANCE)
+                for url in urls:
+                    if again and not isinstance(failures[url], Unreached):
+                        continue
+                    try:
+                        return self._from(url)
+                    except (Unusable, Unreached) as reason:
+                        failures[url] = reason
+        raise Unreachable(
+            [(url, str(failures[url])) for url in urls], nobody=bool(urls) and not self.answered
+        )
 
     def _from(self, url: str) -> None:
         """Get the file from one address; bytes put together from pieces get a second chance."""
@@ -248,6 +266,8 @@ class Transfer:
             try:
                 return self._attempt(url)
             except Passing as trouble:
+                if isinstance(trouble, Unreached) and not self.answered:
+                    raise
                 failures = 1 if self.partial.furthest > furthest else failures + 1
                 if failures >= self.policy.attempts:
                     again = f", {failures} times in a row" if failures > 1 else ""
@@ -279,6 +299,7 @@ class Transfer:
                         url, headers=headers, stream=True, timeout=timeouts,
                         verify=not self.insecure,
                     )  # fmt: skip
+                    self.answered = True
                     target = self.session.get_redirect_target(response)
                     if target is None:
                         return response
@@ -286,13 +307,20 @@ class Transfer:
                     url = urljoin(url, target)
             raise Unusable(f"it redirects more than {self.policy.redirects} times")
         except (requests.ConnectionError, requests.Timeout) as error:
-            reason = explain(error, self.policy)
-            certificate = (
-                isinstance(error, requests.exceptions.SSLError) and "CERTIFICATE" in reason
-            )
-            raise (Unusable if certificate else Passing)(reason) from error
+            raise self._trouble(error) from error
         except (requests.RequestException, ValueError) as error:
             raise Unusable(explain(error, self.policy)) from error
+
+    def _trouble(self, error: requests.RequestException) -> Unusable | Passing:
+        """What a connection that failed means."""
+        reason = explain(error, self.policy)
+        if isinstance(error, requests.exceptions.SSLError) and "CERTIFICATE" in reason:
+            self.answered = True
+            return Unusable(reason)
+        if any(isinstance(cause, urllib3.exceptions.NewConnectionError) for cause in causes(error)):
+            return Unreached(reason)
+        self.answered = self.answered or not isinstance(error, requests.ConnectTimeout)
+        return Passing(reason)
 
     def _accept(self, response: requests.Response, url: str) -> bool:
         """Fit the partial file to what an answer announces; False if no bytes are missing."""
@@ -428,16 +456,21 @@ def retry_after(response: requests.Response) -> float | None:
         return None
 
 
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those it was made of, the innermost last."""
+    inner: object = error
+    while isinstance(inner, BaseException):
+        yield inner
+        inner = getattr(inner, "reason", None) or (inner.args[-1] if inner.args else None)
+
+
 def explain(error: BaseException, policy: Policy) -> str:
     """The innermost reason of a network error, without object addresses."""
     if isinstance(error, requests.ConnectTimeout):
         return f"no connection within {policy.connect:g} s"
     if isinstance(error, requests.ReadTimeout | urllib3.exceptions.ReadTimeoutError):
         return f"nothing arrived for {policy.read:g} s"
-    inner: object = error
-    while isinstance(inner, BaseException):
-        error = inner
-        inner = getattr(error, "reason", None) or (error.args[-1] if error.args else None)
+    *_, error = causes(error)
     return (
         re.sub(r"^<[^>]*>:\s*|^\S*Connection\w*\([^)]*\):\s*", "", str(error))
         or type(error).__name__

@@ -34,6 +34,10 @@ LONGEST = 400
 """Characters of the reason why an address failed."""
 
 
+class OtherBytes(DataError):
+    """A file fetched by hand is not the published one, byte for byte."""
+
+
 @dataclass(frozen=True)
 class _Options:
     """How files may be got."""
@@ -128,7 +132,10 @@ def _addresses(entry: Entry, file: RemoteFile, mirror: str | None) -> tuple[str,
 def _mirror(given: str | None) -> str | None:
     mirror = given or os.environ.get("RECBENCH_MIRROR")
     if mirror and not mirror.startswith(("http://", "https://")):
-        raise UsageError(f"the mirror must be an http or https address, not '{mirror}'")
+        raise UsageError(
+            f"the mirror must be an http or https address, not '{mirror}'; write for example "
+            "https://example.org/data"
+        )
     return mirror
 
 
@@ -154,7 +161,7 @@ def _get(entry: Entry, file: RemoteFile, folder: Path, options: _Options) -> Pat
     if entry.terms.accept:
         raise _by_hand(entry, file)
     if options.offline:
-        raise _missing(entry, place)
+        raise _missing(entry, place, options.mirror)
     if options.insecure and not file.pinned:
         raise UsageError(
             f"--insecure needs a digest to verify {file.name} by, and the catalogue has none; "
@@ -183,6 +190,8 @@ def _download(entry: Entry, file: RemoteFile, place: Place, options: _Options) -
     try:
         transfer.run(_addresses(entry, file, options.mirror))
     except Unreachable as failure:
+        if failure.nobody:
+            raise _no_network(entry, place, options.mirror, failure) from failure
         raise _unreachable(entry, file, place, failure) from failure
 
 
@@ -197,10 +206,21 @@ def _writing(place: Place) -> Iterator[None]:
         raise DataError(f"cannot write {place.name} to {place.folder}: {error}") from error
 
 
+def offered(entry: Entry, home: Path, source: Path) -> tuple[Path, ...]:
+    """The files that a source has of a dataset, where they lie; what it lacks is in its place."""
+    folder = raw_folder(entry, home)
+    paths = _offered(entry, folder, source)
+    layout = next(files for files in entry.layouts if {*paths} <= {file.name for file in files})
+    return tuple(paths.get(file.name, folder / file.name) for file in layout)
+
+
 def _take(entry: Entry, folder: Path, source: Path) -> None:
     """Take over files fetched by hand."""
     if not source.exists():
-        raise DataError(f"--from {source}: there is no such file or folder")
+        raise DataError(
+            f"--from {source}: there is no such file or folder; give where you have "
+            f"{_wanted(entry)}"
+        )
     paths = _offered(entry, folder, source)
     files = {file.name: file for layout in entry.layouts for file in layout}
     for name, path in paths.items():
@@ -210,23 +230,36 @@ def _take(entry: Entry, folder: Path, source: Path) -> None:
 
 
 def _offered(entry: Entry, folder: Path, source: Path) -> Mapping[str, Path]:
-    """The files that a source has of the first layout it completes, by name."""
+    """The files that a source has of the first layout it completes, by name.
+
+    Beside a file of some name are the others.
+    """
     for layout in entry.layouts:
         paths = {file.name: path for file in layout if (path := _find(entry, file, source))}
+        if source.is_file() and source not in paths.values():
+            continue
         if paths and all(file.name in paths or (folder / file.name).exists() for file in layout):
             return paths
     if source.is_file():  # a browser may have renamed it; what it is, the digest says
         for layout in entry.layouts:
             if len(layout) == 1 and Path(layout[0].name).suffix == source.suffix:
                 return {layout[0].name: source}
-    wanted = " or ".join(", ".join(file.name for file in layout) for layout in entry.layouts)
-    raise DataError(f"--from {source}: {entry.name} needs {wanted or 'no files'}, not found there")
+    raise DataError(
+        f"--from {source}: {entry.name} needs {_wanted(entry)}, not found there; "
+        "give one of them, or their folder"
+    )
+
+
+def _wanted(entry: Entry) -> str:
+    """The files that a dataset needs."""
+    layouts = [", ".join(file.name for file in layout) for layout in entry.layouts]
+    return " or ".join(layouts) or "no files"
 
 
 def _find(entry: Entry, file: RemoteFile, source: Path) -> Path | None:
-    if source.is_file():
-        return source if source.name == file.name else None
-    candidates = (source / file.name, source / entry.folder / file.name)
+    folder = source.parent if source.is_file() else source
+    candidates = [folder / file.name]
+    candidates += [folder / entry.folder / file.name] if source.is_dir() else []
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -244,7 +277,8 @@ def _adopt(entry: Entry, file: RemoteFile, place: Place, path: Path) -> None:
     wrong = wrong or ("it is a web page" if is_page(file, place.copy) else None)
     if wrong:
         place.copy.unlink()
-        raise DataError(f"{path} is not {file.name} of {entry.name}: {wrong}{_forget(file, place)}")
+        kind = OtherBytes if file.pinned else DataError
+        raise kind(f"{path} is not {file.name} of {entry.name}: {wrong}{_forget(file, place)}")
     place.install(place.copy, file, digests, readable(str(path.resolve())))
 
 
@@ -269,12 +303,35 @@ def _by_hand(entry: Entry, file: RemoteFile) -> DataError:
     )
 
 
-def _missing(entry: Entry, place: Place) -> DataError:
+def _missing(entry: Entry, place: Place, mirror: str | None) -> DataError:
     what = "is damaged" if place.target.exists() else "is not here"
     return DataError(
         f"{place.target} {what}, and no network may be used; with a network type: "
-        f"recbench fetch {entry.name}; without: recbench fetch {entry.name} --from FILE"
+        f"recbench fetch {entry.name}; without:\n{_elsewhere(entry, place, mirror)}"
     )
+
+
+def _no_network(entry: Entry, place: Place, mirror: str | None, failure: Unreachable) -> DataError:
+    """Build the error for a machine from which no address can be reached at all."""
+    reasons = "; ".join(dict.fromkeys(reason for _, reason in failure.reasons))
+    return DataError(
+        f"{entry.name} cannot be fetched: there is no network here, or none that leads to it "
+        f"({printable(reasons[:LONGEST])})\n{_elsewhere(entry, place, mirror)}"
+    )
+
+
+def _elsewhere(entry: Entry, place: Place, mirror: str | None) -> str:
+    """How to get the files that are not here where there is a network, and what to do then."""
+    wanted = [file for file in entry.files if file.urls]
+    gone = [file for file in wanted if not (place.folder / file.name).exists()]
+    files = gone or [file for file in wanted if file.name == place.name]
+    lines = ["on another machine get"]
+    for file in files:
+        first, *others = _addresses(entry, file, mirror)
+        lines += [f"  {file.name} from {first}", *(f"    or {url}" for url in others)]
+    where = "it" if len(files) == 1 else "them, in one folder,"
+    lines.append(f"bring {where} here and type: recbench fetch {entry.name} --from {files[0].name}")
+    return "\n".join(lines)
 
 
 def _unreachable(entry: Entry, file: RemoteFile, place: Place, failure: Unreachable) -> DataError:

@@ -185,7 +185,9 @@ class TableBuilder:
     def finish(self, what: object) -> Interactions:
         """Make the table; `what` names the files, should there be no rows."""
         if not self._length:
-            raise DataError(f"{what} holds no interactions")
+            raise DataError(
+                f"{what} holds no interactions; give another file, or the --reader that it is for"
+            )
         order, table = self._order(), {}
         try:
             for name in [name for name in self._columns if name in self._used]:

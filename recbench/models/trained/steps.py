@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from recbench.errors import of_kind
 from recbench.linalg.normal import Pattern
 from recbench.linalg.responses import Block, Hide, Own, Room, Shared
 from recbench.linalg.types import Floats, Vector
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import Bound, Gradient, Weights, by_row, squares
-from recbench.models.trained.loss import Loss, Positives
+from recbench.models.trained.loss import Grades, Loss, Positives
 from recbench.models.trained.similarity import SIMILARITIES
 
 BOUNDARY = "boundary"
@@ -206,7 +207,10 @@ def _faced(problem: Problem, tables: Mapping[str, Floats], batch: Batch, factors
     weights = problem.weights if batch.columns is None else None
     response = replace(loss.response, total=problem.train.width)
     means = block.respond(response, loss.shift(positives), weights, hide, factors.bound)
-    grades = loss.grade(positives, means)
+    grades = of_kind(
+        loss.grade(positives, means), Grades, type(loss).grade, f"grade of {loss.name}",
+        "return Grades(value, means, cells)",
+    )  # fmt: skip
 
     size = 1 / max(batch.interactions, 1)
     by_means = grades.means * size

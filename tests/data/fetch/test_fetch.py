@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -418,13 +419,57 @@ def test_the_size_of_a_file_is_verified_wherever_it_was_found(get, tmp_path, cap
 def test_offline_is_an_error_that_names_both_ways_out(get, monkeypatch):
     url = "http://127.0.0.1:1/f"
     expected = (
-        "no network may be used; with a network type: recbench fetch toy; without: .* --from FILE"
+        "no network may be used; with a network type: recbench fetch toy; without:\non another "
+        f"machine get\n  toy.bin from {url}\n"
+        "bring it here and type: recbench fetch toy --from toy.bin"
     )
     with pytest.raises(DataError, match=expected):
         get(url, offline=True)
     monkeypatch.setenv("RECBENCH_OFFLINE", "1")
     with pytest.raises(DataError, match=expected):
         get(url)
+
+
+def closed() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_where_nobody_can_be_reached_the_way_by_hand_is_told_at_once(tmp_path, pauses):
+    places, policy = (closed(), closed()), Policy(sleep=pauses.append)
+    files = [
+        RemoteFile(name, tuple(f"{place}/{name}" for place in places)) for name in ("a.txt", "b.7z")
+    ]
+    with pytest.raises(DataError) as caught:
+        fetch(dataset(*files), tmp_path, policy=policy)
+    first, *others = str(caught.value).splitlines()
+    assert "toy cannot be fetched: there is no network here, or none that leads to it" in first
+    assert "Connection refused" in first
+    assert others == [
+        "on another machine get",
+        *(
+            f"  {word}"
+            for name in ("a.txt", "b.7z")
+            for word in (f"{name} from {places[0]}/{name}", f"  or {places[1]}/{name}")
+        ),
+        "bring them, in one folder, here and type: recbench fetch toy --from a.txt",
+    ]
+    assert sum(pauses) < 1, "it waited for a network that is not there"
+    for file in files:
+        (tmp_path / file.name).write_text(file.name)
+    paths = fetch(dataset(*files), tmp_path / "home", source=tmp_path / "a.txt")
+    assert [path.read_text() for path in paths] == ["a.txt", "b.7z"]
+
+
+def test_a_server_that_comes_back_is_waited_for_where_there_is_a_network(server, get, pauses):
+    gone, there = f"{closed()}/f", server.serve("/f", *[Answer(status=503)] * 3)
+    with pytest.raises(DataError) as caught:
+        get([gone, there])
+    assert "no network here" not in str(caught.value)
+    assert f"{gone}: Failed to establish" in str(caught.value)
+    assert "3 times in a row" in str(caught.value).partition(there)[0]
 
 
 @pytest.mark.parametrize("variable", [True, False])

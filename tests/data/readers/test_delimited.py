@@ -168,7 +168,7 @@ TIME = {"columns": {"user": "u", "item": "i", "time": "t"}}
     [
         ("", MINE, r"my.csv is empty$"),
         ("\n \n", MINE, r"my.csv is empty$"),
-        ("u,i\n", MINE, r"my.csv holds no interactions$"),
+        ("u,i\n", MINE, r"my.csv holds no interactions;"),
         ("u;i\n1;2\n", SPLIT, r"my.csv has one column when split at ','; pass delimiter=';'$"),
         ("u\ti\n1\t2\n", SPLIT, r"split at ','; pass delimiter='tab'$"),
         ("1::2::3\n", {"delimiter": ","}, r"split at ','; pass delimiter='::'$"),

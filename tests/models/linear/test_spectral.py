@@ -12,7 +12,7 @@ from recbench.errors import DataError, Refused, UsageError
 from recbench.linalg import eigen
 from recbench.models.base import Model
 from recbench.models.context import Context
-from recbench.models.contract import CHECKS, check_model, example
+from recbench.models.contract import CONTRACT, check_model, example
 from recbench.models.linear import spectral, subspace
 from recbench.models.linear.spectral import (
     Lrr,
@@ -382,7 +382,7 @@ def test_from_products_alone_the_numbers_are_those_of_the_whole_matrix(monkeypat
 def test_every_model_keeps_the_contract(model):
     """Away from its defaults, which test_contract.py puts through it."""
     results = list(check_model(make(model, {"k": 3} if model is not MfDropout else {"p": 0.6})))
-    assert len(results) == len(CHECKS)
+    assert len(results) == len(CONTRACT.rules)
     assert not [result for result in results if result.problem]
 
 
