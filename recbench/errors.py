@@ -18,7 +18,7 @@ T = TypeVar("T")
 GUESTS: set[str] = set()
 """The packages, and the modules of plugin files, that have registered something of theirs."""
 
-LONG_WORD = re.compile(r"\S{500,}")
+LONG_WORD = re.compile(r"\S{500,}|[^\S\n]{500,}")
 
 
 class RecbenchError(Exception):
@@ -92,7 +92,13 @@ def closest(name: str, known: Sequence[str]) -> str | None:
 
 def printable(text: str) -> str:
     """Words of others in a sentence: of sane length, and nothing in them speaks to the terminal."""
-    text = LONG_WORD.sub(lambda match: f"{match[0][:60]}…", text)
+    return without_codes(LONG_WORD.sub(lambda match: f"{match[0][:60]}…", text))
+
+
+def without_codes(text: str) -> str:
+    """A text in which nothing speaks to the terminal."""
+    if text.isprintable():
+        return text
     return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from recbench.campaign.row import STOPPED, Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.selection import selected
+from recbench.errors import without_codes
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """How cells begin that spreadsheets compute."""
@@ -52,14 +53,14 @@ def _listed(rows: Iterable[Row]) -> list[Row]:
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """A table as csv: what a spreadsheet would take for a formula is marked as the text it is."""
+    """A table as csv: what a spreadsheet or a terminal would obey is made the text it is."""
     words = frame.select_dtypes(include=["object", "string"])
-    marked = words.map(lambda cell: f"'{cell}" if _is_formula(cell) else cell)
+    marked = words.map(lambda cell: _as_text(cell) if isinstance(cell, str) else cell)
     return str(frame.assign(**{str(name): marked[name] for name in marked}).to_csv(index=False))
 
 
-def _is_formula(cell: object) -> bool:
-    return isinstance(cell, str) and cell.startswith(FORMULAS)
+def _as_text(cell: str) -> str:
+    return without_codes(f"'{cell}" if cell.startswith(FORMULAS) else cell)
 
 
 def frame_of(lines: Sequence[Mapping[str, Any]], facts: Iterable[str]) -> pd.DataFrame:

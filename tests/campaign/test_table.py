@@ -15,6 +15,11 @@ def test_a_name_that_a_spreadsheet_would_compute_is_marked_as_text(name):
     assert second == "ease,2.0"
 
 
+def test_a_reason_with_codes_for_the_terminal_has_none_any_more():
+    frame = pd.DataFrame({"reason": ["\x1b[31mred\x9b", "two\nlines"]})
+    assert csv_text(frame) == 'reason\n?[31mred?\n"two\nlines"\n'
+
+
 def test_numbers_and_what_is_missing_are_as_they_were():
     frame = table([ROW, trial(2, -0.25)], "ndcg@20")
     assert csv_text(frame) == frame.to_csv(index=False)
