@@ -59,7 +59,7 @@ def test_words_without_end_are_cut():
     assert printable(f"it is {'a' * 5000} no") == f"it is {'a' * 60}… no"
     path = "/".join(["folder"] * 60)
     assert printable(path) == path
-    assert printable(f"no {' ' * 5000} file") == f"no {' ' * 60}… file"
+    assert printable(f"no{' ' * 5000}file") == f"no{' ' * 60}…file"
 
 
 def test_an_error_without_a_text_still_has_a_kind():
