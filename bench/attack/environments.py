@@ -67,19 +67,17 @@ def _variables(*, early: bool = False, **names: str) -> Callable[[Place, random.
 def closed_out(place: Place, dice: random.Random) -> None:
     """Standard output that is closed."""
     place.before.append(lambda: os.close(1))
-    place.whole = True
 
 
 def closed_err(place: Place, dice: random.Random) -> None:
     """Standard error that is closed."""
     place.before.append(lambda: os.close(2))
-    place.silent = place.whole = True
+    place.silent = True
 
 
 def full_out(place: Place, dice: random.Random) -> None:
     """Standard output on a full disk."""
     place.out = os.open("/dev/full", os.O_WRONLY)
-    place.whole = True
 
 
 def broken_pipe(place: Place, dice: random.Random) -> None:
@@ -87,7 +85,6 @@ def broken_pipe(place: Place, dice: random.Random) -> None:
     source, sink = os.pipe()
     os.close(source)
     place.out = sink
-    place.whole = True
 
 
 def no_home(place: Place, dice: random.Random) -> None:
@@ -113,25 +110,15 @@ def odd_names(place: Place, dice: random.Random) -> None:
 
 def no_shared_memory(place: Place, dice: random.Random) -> None:
     """A container without /dev/shm."""
-    place.whole = True
-    place.wrapper = [
-        "unshare",
-        "-m",
-        "sh",
-        "-c",
-        'mount -t tmpfs -o ro,size=4k x /dev/shm; exec "$@"',
-        "x",
-    ]
+    place.mounts.append("mount -t tmpfs -o ro,size=4k x /dev/shm")
 
 
 def _elsewhere(place: Place, remount: str) -> None:
     """On a disk of its own, which is then mounted in another way."""
-    place.whole = True
-    steps = [
-        "mkdir -p room; mount -t tmpfs x room; cp -r out toy.csv datasets.yaml home room",
-        remount, "cd room; RECBENCH_HOME=$PWD/home; export RECBENCH_HOME",
-    ]  # fmt: skip
-    place.wrapper = ["unshare", "-m", "sh", "-c", "; ".join([*steps, 'exec "$@"']), "x"]
+    files = "out toy.csv datasets.yaml home"
+    place.mounts += [f"mkdir -p room; mount -t tmpfs x room; cp -r {files} room", remount]
+    place.environment["RECBENCH_HOME"] = str(place.folder / "room" / "home")
+    place.within = "room"
 
 
 def small_disk(place: Place, dice: random.Random) -> None:
@@ -173,8 +160,8 @@ SPOILERS: Mapping[str, Callable[[Place, random.Random], None]] = {
     "home is a file": home_is_a_file, "odd names": odd_names,
     "no shared memory": no_shared_memory, "small disk": small_disk, "read-only": read_only,
     "folder is gone": folder_is_gone, "Ctrl-C": interrupted, "TERM": terminated,
-    "ASCII": _variables(early=True, PYTHONIOENCODING="ascii"),
-    "Latin": _variables(early=True, PYTHONIOENCODING="latin-1"),
+    "ASCII": _variables(PYTHONIOENCODING="ascii"),
+    "Latin": _variables(PYTHONIOENCODING="latin-1"),
     "C locale": _variables(early=True, LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0"),
     "dumb terminal": _variables(TERM="dumb"), "COLUMNS=1": _variables(COLUMNS="1"),
     "COLUMNS=x": _variables(COLUMNS="x"), "COLUMNS=0": _variables(COLUMNS="0"),

@@ -5,9 +5,11 @@ that there can be many. What happens before recbench is loaded and after its las
 this way, and needs a whole process.
 """
 
+import ctypes
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -16,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+CLONE_NEWNS = 0x20000
 UNFLUSHED = 120
 """What Python ends with if its last words cannot be written."""
 
@@ -26,8 +29,10 @@ class Start:
 
     words: Sequence[str]
     whole: bool = True
-    wrapper: Sequence[str] = ()
-    """What a whole process is run by."""
+    mounts: list[str] = field(default_factory=list)
+    """Lines of a shell that mount disks which nobody else sees."""
+    within: str = "."
+    """The folder to be in, when they are mounted."""
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     before: list[Callable[[], None]] = field(default_factory=list)
     """Called in the process when its streams are there."""
@@ -95,27 +100,46 @@ def _be(start: Start, err: int) -> NoReturn:
         out = os.open(os.devnull, os.O_WRONLY) if start.out is None else start.out
         for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
             os.dup2(stream, number)
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as Python would begin
-        sys.stderr = open(2, "w", closefd=False, errors="backslashreplace")  # noqa: SIM115
+        if start.mounts:
+            _apart(start.mounts)
+            os.chdir(start.within)
         for step in start.before:
             step()
         if start.whole:
-            words = [*start.wrapper, sys.executable, "-m", "recbench", *start.words]
-            os.execvpe(words[0], words, dict(start.environment))
+            words = [sys.executable, "-m", "recbench", *start.words]
+            os.execve(words[0], words, dict(start.environment))
         os.environ.clear()
         os.environ.update(start.environment)
+        sys.stdout, sys.stderr = _stream(1, "strict"), _stream(2, "backslashreplace")
         code = _main(start.words)
-        sys.stderr.flush()
-        try:
-            sys.stdout.flush()
-        except OSError:
-            code = UNFLUSHED
+        for stream in filter(None, (sys.stderr, sys.stdout)):
+            try:
+                stream.flush()
+            except OSError:
+                code = UNFLUSHED
     except BaseException:  # noqa: BLE001 - what escapes is what Python would print
         with suppress(BaseException):
             traceback.print_exc()
             sys.stderr.flush()
     finally:
         os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+def _apart(mounts: Sequence[str]) -> None:
+    """Mount what no other process sees; Python has no word for that before 3.12."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), "no mounts of its own")
+    lines = ["mount --make-rprivate /", *mounts]
+    subprocess.run(["sh", "-ec", "; ".join(lines)], check=True, stdout=subprocess.DEVNULL)
+
+
+def _stream(number: int, errors: str) -> Any:
+    """A standard stream as Python would begin with it; None if it is closed."""
+    try:
+        encoding = os.environ.get("PYTHONIOENCODING") or "utf-8"
+        return open(number, "w", closefd=False, encoding=encoding, errors=errors)
+    except OSError:
+        return None
 
 
 def _main(words: Sequence[str]) -> Any:

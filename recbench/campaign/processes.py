@@ -20,8 +20,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -96,9 +95,7 @@ class Processes:
         self._free = queue.SimpleQueue[_Seat]()
         for seat in self._seats:
             self._free.put(seat)
-        # A thread starts processes, which inherit what it blocks: Ctrl-C is for the runner alone.
-        block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, [signal.SIGINT])
-        self._threads = ThreadPoolExecutor(self.slots, initializer=block)
+        self._threads = ThreadPoolExecutor(self.slots)
 
     def heard(self) -> Iterable[Said]:
         """What the processes noted."""
@@ -130,6 +127,10 @@ class Processes:
                 seat.pipe, theirs = SPAWN.Pipe()
                 args = theirs, Path(self._folder.name), seat.number
                 process = SPAWN.Process(target=_serve, args=args)
+                # It inherits what this thread blocks: Ctrl-C is for the runner alone. The tracker,
+                # which the first start would start, unblocks it.
+                resource_tracker.ensure_running()
+                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
                 process.start()
             except OSError as error:
                 raise RecbenchError(

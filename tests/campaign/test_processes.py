@@ -94,6 +94,18 @@ def test_an_interrupt_ends_processes_without_a_word_of_theirs(folder):
     assert list((folder / "temporary").iterdir()) == []
 
 
+@pytest.mark.slow
+def test_processes_are_born_deaf_to_an_interrupt(folder):
+    """Else one that comes while they load their libraries ends in a traceback of theirs."""
+    mask = "Path(f'{os.getpid()}.mask').write_text(repr(signal.pthread_sigmask(0, [])))"
+    at_import = f"if multiprocessing.parent_process(): {mask}"
+    run = start(folder, DEADLY.format(at_import=at_import, in_fit="pass"), "-m", "popularity")
+    run.communicate(timeout=60)
+    masks = [path.read_text() for path in folder.glob("*.mask")]
+    assert masks
+    assert all("SIGINT" in mask for mask in masks)
+
+
 class Odd(Exception):
     """Holds what cannot be sent."""
 
