@@ -104,9 +104,11 @@ def _built_from(path: Path) -> dict[str, Any]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
+    """What git says; it only looks, so a kill in the meantime leaves no lock of its index behind."""
+    command = ["git", "--no-optional-locks", *words]
     try:
         done = subprocess.run(
-            ["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+            command, cwd=folder, capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None

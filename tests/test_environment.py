@@ -1,4 +1,8 @@
-"""What control groups leave of the memory, told from files as the kernel writes them."""
+"""What is told of the machine: memory under limits of control groups, the state of the code."""
+
+import os
+import shutil
+import subprocess
 
 import pytest
 
@@ -102,3 +106,20 @@ def test_which_fits_may_not_fit(groups, recbench, own, folder, monkeypatch):
     groups("0::/a\n", second("a/", 100 * MB, 60 * MB))
     assert "ZeroDivisionError" in recbench(*words, "-o", "b").stderr
     assert asked == [1]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_asking_git_changes_nothing_in_a_repository(tmp_path):
+    """A lock of its index would stay behind if the run is killed while git has it."""
+
+    def git(*words):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    (tmp_path / "file").write_text("x")
+    git("add", "file")
+    git("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x")
+    os.utime(tmp_path / "file", (1, 1))  # so that status would write down that it looked
+    before = (tmp_path / ".git" / "index").read_bytes()
+    assert environment._git(tmp_path, "status", "--porcelain", "--untracked-files=no") == ""
+    assert (tmp_path / ".git" / "index").read_bytes() == before

@@ -55,6 +55,8 @@ class Process:
             _be(start, sink)
         os.close(sink)
         self.watch = os.pidfd_open(self.pid)
+        while os.getsid(self.pid) != self.pid and not self.wait(0.001):
+            pass  # signals to its group would find nobody yet
 
     def wait(self, timeout: float | None = None) -> bool:
         """Whether it ended in so many seconds."""
