@@ -104,7 +104,7 @@ def _built_from(path: Path) -> dict[str, Any]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git says; it only looks, so a kill in the meantime leaves no lock of its index behind."""
+    """What git says. It only looks: a kill meanwhile leaves no lock of its index behind."""
     command = ["git", "--no-optional-locks", *words]
     try:
         done = subprocess.run(
