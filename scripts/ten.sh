@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Ten models on the embedded data, each with a small grid: what README shows first.
+# Ten models on the embedded data, each with a small grid: what README shows first. DATASET in the
+# environment is for others.
 #
 #     bash scripts/ten.sh -o results/debian-ten
 set -euo pipefail
-${RECBENCH:-recbench} run -d debian "$@" \
+${RECBENCH:-recbench} run -d "${DATASET:-debian}" "$@" \
     -m popularity -m ease -m edlae -m rdlae -m deql-l2 -m lr-edlae-1 -m wrmf -m ials -m rg2 \
     -m mf-mine-plus \
     --grid ease.l2=10,100,300 --grid edlae.p=0.1,0.2,0.4 --grid rdlae.p=0.1,0.2,0.4 \
