@@ -28,6 +28,11 @@ COST = {
 two and a half times on average."""
 
 
+def tell(text: str) -> None:
+    """Say it now: tries take long."""
+    print(text, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tries", type=int, default=1000, help="of each attack")
@@ -45,7 +50,7 @@ def main() -> None:
                 print(judged(attack, dice_of(name, arguments.seed, arguments.again)))
             continue
         tries = max(1, int(arguments.tries / COST[name]))
-        tally = assault(make, name, tries, arguments.seed, lambda text: print(text, flush=True))
+        tally = assault(make, name, tries, arguments.seed, tell)
         tallies.append((name, tally))
         print(table(tallies), flush=True)
     if arguments.csv:

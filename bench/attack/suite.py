@@ -23,6 +23,7 @@ import select
 import shutil
 import signal
 import tempfile
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -34,6 +35,8 @@ from typing import Protocol
 SECONDS = 20.0
 SETTING_UP = 300.0
 """Seconds to set up: a campaign is run, and kernels may have to be compiled."""
+APART = 60.0
+"""Seconds from one line of progress to the next."""
 GOOD = ("right", "told", "answer", "sentence")
 BAD = ("wrong", "traceback", "hang", "killed")
 LONGEST_SENTENCE = 4000
@@ -82,14 +85,17 @@ def assault(
     make: Callable[[], Attack], name: str, tries: int, seed: int,
     told: Callable[[str], None] = lambda text: None,
 ) -> Tally:  # fmt: skip
-    """Make the tries of one attack; each that failed is told."""
-    tally = Tally()
+    """Make the tries of one attack; each that failed is told, and now and then how many remain."""
+    tally, told_at = Tally(), time.monotonic()
     while tally.tries < tries:
         for number, verdict in _watched(make, name, range(tally.tries, tries), seed):
             tally.verdicts[verdict.word] += 1
             if verdict.word in BAD:
                 tally.failures.append(f"{name} {number} {verdict.word}: {verdict.about}")
                 told(tally.failures[-1])
+            if time.monotonic() > told_at + APART:
+                told(f"{name}: {tally.tries:,} of {tries:,}")
+                told_at = time.monotonic()
     return tally
 
 
