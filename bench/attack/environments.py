@@ -23,13 +23,15 @@ WORDS = (
     ("show", "out"), ("show", "--json", "out"), ("show", "--format", "latex", "out"),
     ("show", "--trials", "--format", "csv", "out"), ("report", "out"), ("info", "debian"),
     ("compare", "-o", "out", "ease", "popularity"), ("export", "toy", "-o", "exported"),
-    ("fetch", "-f", "toy"), (*mischief.RUN, "-o", "new"), (*mischief.RUN, "-o", "new", "-j", "2"),
+    ("fetch", "-f", "toy"), (*mischief.RUN, "-o", "new"),
     (*mischief.RUN, "-o", "out"), ("completion", "bash"), ("cite", "out"),
     ("recommend", "-m", "popularity", "--data", mischief.TOY, "--user", "u", "--item", "i"),
     ("recommend", "-m", "ials[factors=2]", "-d", "toy", "-o", "new", "--for", "1"),
     ("recipe-search", "--help"),
 )  # fmt: skip
-WHOLE = 0.1
+SLOW = (*mischief.RUN, "-o", "new", "-j", "2")
+"""Starts whole processes, always; so it is tried in one of a hundred."""
+WHOLE = 0.05
 """The share of tries that are whole processes although they need not be."""
 MUTE = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that end a process of the shell's without a word, as they should where they may."""
@@ -193,7 +195,8 @@ class Attack:
             fresh(self.folder / name, self.folder / ("whole" if name == "out" else "whole-home"))
         for name in ("exported", "new", os.fsdecode(b"new-\xff")):
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        place = Place(dice.choice(WORDS), whole=dice.random() < WHOLE, folder=self.folder)
+        words = SLOW if dice.random() < 0.01 else dice.choice(WORDS)
+        place = Place(words, whole=dice.random() < WHOLE, folder=self.folder)
         names = dice.sample(sorted(SPOILERS), k=dice.choice([1, 1, 1, 2]))
         for name in names:
             SPOILERS[name](place, dice)

@@ -29,7 +29,7 @@ WORDS = [
 ]  # fmt: skip
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MOST_SIGNALS = 4
-WHOLE = 0.05
+WHOLE = 0.02
 """The share of tries with whole processes, half of them with two at work."""
 
 
