@@ -19,7 +19,7 @@ from bench.attack.process import Process, Start
 from bench.attack.suite import LONGEST_SENTENCE, Verdict, clean, fresh
 
 WORDS = (
-    ("--help",), ("--version",), ("list", "models"), ("list", "datasets", "--json"), ("doctor",),
+    ("--help",), ("--version",), ("list", "models"), ("list", "datasets", "--json"),
     ("show", "out"), ("show", "--json", "out"), ("show", "--format", "latex", "out"),
     ("show", "--trials", "--format", "csv", "out"), ("report", "out"), ("info", "debian"),
     ("compare", "-o", "out", "ease", "popularity"), ("export", "toy", "-o", "exported"),
@@ -29,8 +29,8 @@ WORDS = (
     ("recommend", "-m", "ials[factors=2]", "-d", "toy", "-o", "new", "--for", "1"),
     ("recipe-search", "--help"),
 )  # fmt: skip
-SLOW = (*mischief.RUN, "-o", "new", "-j", "2")
-"""Starts whole processes, always; so it is tried in one of a hundred."""
+SLOW = ((*mischief.RUN, "-o", "new", "-j", "2"), ("doctor",))
+"""One starts whole processes, the other measures: one of them is tried in one of a hundred."""
 WHOLE = 0.05
 """The share of tries that are whole processes although they need not be."""
 MUTE = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -195,7 +195,7 @@ class Attack:
             fresh(self.folder / name, self.folder / ("whole" if name == "out" else "whole-home"))
         for name in ("exported", "new", os.fsdecode(b"new-\xff")):
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        words = SLOW if dice.random() < 0.01 else dice.choice(WORDS)
+        words = dice.choice(SLOW if dice.random() < 0.01 else WORDS)
         place = Place(words, whole=dice.random() < WHOLE, folder=self.folder)
         names = dice.sample(sorted(SPOILERS), k=dice.choice([1, 1, 1, 2]))
         for name in names:
