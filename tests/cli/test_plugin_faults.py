@@ -136,6 +136,17 @@ FAULTS = {
         "@MODELS.register('mine')  #!\nclass Mine:\n    pass", [*RUN, "-m", "mine"],
         "the model 'mine' must be a class that derives from Model",
     ),
+    "a model that is no dataclass": (
+        ("@MODELS.register('mine')\nclass Mine(Model):\n    x: float = param(1.0, help='a')\n"
+        "\n    def fit(self, train, ctx):  #!\n        return train"), [*RUN, "-m", "mine"],
+        "the class Mine is no dataclass; write @dataclass(frozen=True) above it",
+    ),
+    "parameters that are no fields": (
+        ("@MODELS.register('mine')\nclass Mine(MODELS.get('popularity')):\n"
+        "    x: float = param(1.0, help='a')\n"
+        "\n    def fit(self, train, ctx):  #!\n        return train"), [*RUN, "-m", "mine"],
+        "the class Mine is no dataclass; write @dataclass(frozen=True) above it",
+    ),
     "a loss": (
         ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(QuadraticLoss):\n"
         "    objective = property(lambda self: self)\n\n    def user_terms(self, lengths, items):\n"
