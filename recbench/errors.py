@@ -6,6 +6,7 @@ escapes is a bug of ours.
 """
 
 import difflib
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -46,12 +47,18 @@ class Refused(RecbenchError):
 ELSEWHERE = {
     "bpr-mf": "mf-bpr", "bprmf": "mf-bpr", "ease-r": "ease", "easer": "ease", "implicit": "ials",
     "mostpop": "popularity", "most-popular": "popularity", "toppop": "popularity",
-    "pca": "regularized-pca", "sgl": "sgl-ed", "wmf": "wrmf", "youtubednn": "youtubenet",
+    "pca": "regularized-pca", "puresvd": "regularized-pca", "svd": "regularized-pca",
+    "sgl": "sgl-ed", "wmf": "wrmf", "youtubednn": "youtubenet",
     "hr": "hit", "hitrate": "hit", "hit-rate": "hit", "mean-average-precision": "map",
     "reciprocal-rank": "mrr", "random": "weak", "loo": "last", "leave-one-out": "last",
     "leave-last-out": "last", "time": "temporal", "time-based": "temporal",
 }  # fmt: skip
 """What things are called elsewhere, and here: meant when there is nothing of that name."""
+KIN = {
+    "dae": "dlae", "item-knn": "ease", "itemknn": "ease", "knn": "ease", "slim": "ease",
+    "mult-dae": "dlae", "mult-vae": "vlae", "multdae": "dlae", "multvae": "vlae", "vae": "vlae",
+}  # fmt: skip
+"""What is not here and often typed, and what is here and nearest to it."""
 LISTED = ("dataset", "model", "loss", "metric", "split", "reader")
 PLURALS = ("datasets", "models", "losses", "metrics", "splits", "readers")
 """The kinds that `recbench list` shows."""
@@ -59,6 +66,8 @@ ANYTHING = ("name", "plugin")
 """What a thing is called whose kind is not known."""
 FEW = 20
 """Names that fit in a sentence."""
+MOST = 60
+"""More names than this, such as those of all items, are not told one by one."""
 CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
 """How alike two names are that are mixed up; a letter is more of a short one."""
 
@@ -66,13 +75,19 @@ CLOSE, CLOSE_SHORT, SHORT = 0.7, 0.5, 3
 def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     """Build the error for a name that does not exist, naming one that does if it may be meant."""
     known = sorted(options)
-    likely = closest(name.lower().replace("_", "-"), known)
+    typed = name.lower().replace("_", "-")
+    if KIN.get(typed) in known:
+        kin = f"it is not here, and nearest to it is '{KIN[typed]}' (`recbench info {KIN[typed]}`)"
+        return UsageError(f"unknown {kind} '{name}'; {kin}")
+    likely = closest(typed, known)
     if likely:
         hint = f"did you mean '{likely}'?"
     elif len(known) > FEW and kind in LISTED:
         hint = f"`recbench list {PLURALS[LISTED.index(kind)]}` shows what there is"
     elif len(known) > FEW and kind in ANYTHING:
         hint = f"`recbench list KIND` shows what there is of each: {', '.join(PLURALS)}"
+    elif len(known) > MOST:
+        hint = f"there are {len(known):,}, such as {', '.join(known[:FEW])}"
     elif known:
         hint = f"known: {', '.join(known)}"
     else:
@@ -143,6 +158,21 @@ def of_kind(given: object, kind: type[T], function: object, what: str, instead: 
     raise RecbenchError(
         located(f"{what} returned {found}, not {kind.__name__}; {instead}", home_of(function))
     )
+
+
+def check_takes(function: Any, words: Sequence[object], what: str, as_in: str) -> None:
+    """See that a function of a plugin takes what it is called with, as in `fit(self, train, ctx)`.
+
+    A call that it does not take fails here, in our code, where nothing tells whose fault it is.
+    """
+    home = home_of(function)
+    if not home:
+        return
+    try:
+        inspect.signature(function, follow_wrapped=False).bind(*words)
+    except TypeError as error:
+        wrong = f"{what} does not take what it is given ({error}); define it as {as_in}"
+        raise RecbenchError(located(wrong, home)) from error
 
 
 def _line(code: CodeType, number: int) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
 
 from recbench.brackets import split_commas, taken_apart
-from recbench.errors import UsageError, unknown
+from recbench.errors import UsageError, home_of, located, unknown
 
 T = TypeVar("T")
 Value = float | int | bool | str | None
@@ -212,6 +212,7 @@ def params_of(cls: type) -> Mapping[str, Param]:
 
 
 def _declared(cls: type) -> Mapping[str, Param]:
+    _check_decorated(cls)
     hints = typing.get_type_hints(cls)
     specs: dict[str, Param] = {}
     for field in dataclasses.fields(cls):
@@ -228,6 +229,15 @@ def _declared(cls: type) -> Mapping[str, Param]:
                 default = defaults.get(name.replace("-", "_"), spec.default)
                 specs[name] = replace(spec, default=default, within=(field.name, *spec.within))
     return specs
+
+
+def _check_decorated(cls: type) -> None:
+    """Refuse a class whose parameters are not made fields, which is easily forgotten."""
+    left = any(isinstance(value, dataclasses.Field) for value in vars(cls).values())
+    if left or not dataclasses.is_dataclass(cls):
+        home = next(filter(None, map(home_of, vars(cls).values())), "")
+        words = f"the class {cls.__name__} is no dataclass; write @dataclass(frozen=True) above it"
+        raise UsageError(located(words, home))
 
 
 def _plain_type(hint: Any) -> tuple[type, bool]:

@@ -29,7 +29,7 @@ from recbench.errors import (
     unknown,
 )
 from recbench.files import readable
-from recbench.params import chosen, make
+from recbench.params import Described, chosen, make
 
 T = TypeVar("T")
 OURS = __name__.partition(".")[0]
@@ -39,8 +39,10 @@ OURS = __name__.partition(".")[0]
 class Registry(Generic[T]):
     """All the things of one kind that can be asked for by name."""
 
-    def __init__(self, kind: str, plural: str = "") -> None:
+    def __init__(self, kind: str, plural: str = "", *, bases: str = "") -> None:
         self.kind, self.plural = kind, plural or f"{kind}s"
+        self.bases = bases
+        """From which classes of `recbench.plugin` these derive; empty where they need not."""
         self._loaded: dict[str, T] = {}
 
     @cached_property
@@ -64,6 +66,10 @@ class Registry(Generic[T]):
         """Decorate an object to make it available as `name`."""
 
         def keep(thing: T) -> T:
+            if self.bases and not (isinstance(thing, type) and issubclass(thing, Described)):
+                raise UsageError(
+                    f"the {self.kind} '{name}' must be a class that derives from {self.bases}"
+                )
             other = self._taken(name, thing)
             if other:
                 raise UsageError(
@@ -182,11 +188,11 @@ class Contract(Generic[T]):
 FILE = "file:"
 """A model that is a file of recommendations: `--model file:recs.parquet`."""
 
-MODELS: Registry[Any] = Registry("model")
+MODELS: Registry[Any] = Registry("model", bases="Model")
 METRICS: Registry[Any] = Registry("metric")
-SPLITS: Registry[Any] = Registry("split")
+SPLITS: Registry[Any] = Registry("split", bases="SplitRule")
 READERS: Registry[Any] = Registry("reader")
-LOSSES: Registry[Any] = Registry("loss", "losses")
+LOSSES: Registry[Any] = Registry("loss", "losses", bases="Loss or QuadraticLoss")
 
 
 def load_plugin(path: Path) -> types.ModuleType:

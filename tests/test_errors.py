@@ -2,7 +2,7 @@
 
 import pytest
 
-from recbench.errors import ELSEWHERE, printable, reason_of, unknown
+from recbench.errors import ELSEWHERE, KIN, printable, reason_of, unknown
 from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 
 KINDS = {"model": MODELS, "metric": METRICS, "split": SPLITS, "loss": LOSSES}
@@ -19,6 +19,7 @@ KINDS = {"model": MODELS, "metric": METRICS, "split": SPLITS, "loss": LOSSES}
         ("model", "pop", "popularity"),
         ("model", "toppop", "popularity"),
         ("model", "easer", "ease"),
+        ("model", "svd", "regularized-pca"),
         ("metric", "ndgc", "ndcg"),
         ("metric", "HR", "hit"),
         ("metric", "prec", "precision"),
@@ -45,10 +46,24 @@ def test_what_is_like_nothing_is_not_guessed(kind, typed, told):
     assert str(unknown(kind, typed, names)) == f"unknown {kind} '{typed}'; {told}"
 
 
+@pytest.mark.parametrize(
+    ("typed", "nearest"), [("itemknn", "ease"), ("Item_KNN", "ease"), ("multvae", "vlae")]
+)
+def test_of_what_is_not_here_the_nearest_is_named(typed, nearest):
+    told = f"unknown model '{typed}'; it is not here, and nearest to it is '{nearest}'"
+    assert str(unknown("model", typed, MODELS.names())).startswith(told)
+
+
+def test_of_very_many_names_some_are_told():
+    told = str(unknown("item", "!", map(str, range(5000))))
+    assert told.startswith("unknown item '!'; there are 5,000, such as 0, 1, 10, 100,")
+    assert len(told) < 300
+
+
 def test_names_from_elsewhere_lead_to_names_that_exist():
     known = {name for registry in KINDS.values() for name in registry.names()}
-    assert set(ELSEWHERE.values()) <= known
-    assert not set(ELSEWHERE) & known
+    assert {*ELSEWHERE.values(), *KIN.values()} <= known
+    assert not {*ELSEWHERE, *KIN} & known
 
 
 def test_what_others_say_is_made_printable():

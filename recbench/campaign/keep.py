@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recbench.campaign.plan import Plan, Trial
-from recbench.errors import DataError
+from recbench.errors import DataError, UsageError
 from recbench.evaluate.evaluate import rank
 from recbench.files import atomic_path
 from recbench.linalg.topk import Top
@@ -41,6 +41,15 @@ class Keep:
     def anything(self) -> bool:
         """Whether there is anything to keep."""
         return self.models is not None or self.lists is not None
+
+    def check(self) -> None:
+        """Refuse what can be no folder, before anything is fitted for it."""
+        for option, folder in (("--save", self.models), ("--save-lists", self.lists)):
+            there = None if folder is None else _first_there(folder)
+            if there is not None and not there.is_dir():
+                raise UsageError(
+                    f"{option} {folder}: {there} is a file; give a folder, there or not"
+                )
 
     def lacks(self, trial: Trial, plan: Plan) -> bool:
         """Whether something of this trial is wanted and not there."""
@@ -84,6 +93,11 @@ class Keep:
 
 
 NOTHING = Keep()
+
+
+def _first_there(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
 def _name(trial: Trial, plan: Plan) -> str:

@@ -193,6 +193,7 @@ class Request:
             if number is not None and not 1 <= number <= most:
                 raise UsageError(f"{word} must be from 1 to {most:,}, not {number}")
         self._check_search()
+        self.keep.check()
         seconds_of(self.time_limit)  # or it says how a time is written
         if self.time_limit is not None and self.one_each:
             raise UsageError(

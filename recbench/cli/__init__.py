@@ -48,7 +48,7 @@ NO_WORDS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 ONCE = frozenset([
     "dataset", "data", "user", "item", "value", "minimum", "time", "core", "split", "select",
-    "seed",
+    "seed", "model", "saved",
 ])  # fmt: skip
 """Options that say what is measured: who gives two values means both. Of others, such as -o, the
 last one counts, as is usual."""

@@ -57,9 +57,12 @@ def _fetch(name: str, force: bool, options: dict[str, Any]) -> None:
             accept_counts=options["accept_counts"],
             announce=say,
         )
+        prepared = [path for path in prepared_paths(entry_of(name), access.home) if path.exists()]
         if force:
-            for path in prepared_paths(entry_of(name), access.home):
-                path.unlink(missing_ok=True)
+            for path in prepared:
+                path.unlink()
+        elif prepared and options["source"] is not None:
+            say(f"{name} is here already: --from is not looked at; --force reads it")
         dataset = open_dataset(name, access)
     click.echo(f"{name}: {dataset.shape_text}, fingerprint {dataset.fingerprint[:12]}")
 

@@ -134,6 +134,8 @@ def _wanted(options: dict[str, Any], model: "Recommender") -> dict[str, Any]:
         wanted["names"] = recommend.read_names(options["names"])
     if options["typed_histories"]:
         histories = {text: text.split(",") for text in options["typed_histories"]}
+        if any(not text.strip(" ,") for text in histories):
+            raise UsageError("--history is empty; name items, as in --history bash,python3")
         wanted["histories"] = {
             text: recommend.typed([word.strip() for word in words if word.strip()], model.items)
             for text, words in histories.items()

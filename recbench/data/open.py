@@ -14,7 +14,7 @@ from recbench.data.fetch.cache import digest_file
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Recipe
-from recbench.errors import DataError, UsageError, of_kind, unknown
+from recbench.errors import DataError, UsageError, check_takes, of_kind, unknown
 from recbench.files import home_folder, readable
 from recbench.registry import READERS
 
@@ -249,6 +249,9 @@ def read_with(
 ) -> Interactions:
     """Read files by the reader of some name, and see that it gives interactions."""
     read = READERS.get(name)
+    check_takes(
+        read, (paths, options, limits), f"the reader {name}", "read(paths, options, limits)"
+    )
     instead = "return TableBuilder().finish(...), or Interactions(table)"
     rows = read(paths, options, limits)
     return of_kind(rows, Interactions, read, f"the reader {name}", instead)

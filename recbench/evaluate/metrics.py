@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from recbench.brackets import name_in
-from recbench.errors import RecbenchError, UsageError, home_of, located
+from recbench.errors import RecbenchError, UsageError, check_takes, home_of, located
 from recbench.evaluate.ranking import Ranking
 from recbench.linalg.real import real
 from recbench.linalg.types import Counts, Flags, Indices, Vector
@@ -72,7 +72,11 @@ class MetricSpec:
     def __call__(self, ranking: Ranking) -> Vector:
         """Compute one finite number per user, or a single one (0-d) for everybody."""
         function = self.function
-        home = home_of(type(function).__call__ if isinstance(function, Metric) else function)
+        called = function.__call__ if isinstance(function, Metric) else function
+        home = home_of(called)
+        check_takes(
+            called, (ranking, self.k), f"metric {self.name!r}", "a function of (ranking, k)"
+        )
         given = real(function(ranking, self.k), located(f"values of metric {self.name!r}", home))
         values = np.asarray(given, dtype=np.float64)
         if values.shape not in ((), (len(ranking),)):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from scipy import sparse
 
-from recbench.errors import RecbenchError, home_of, located, of_kind
+from recbench.errors import RecbenchError, check_takes, home_of, located, of_kind
 from recbench.models.context import Context
 from recbench.models.scorers import Scorer
 from recbench.params import Described
@@ -70,6 +70,8 @@ class Alone(Family["Model"]):
                     f"{model.name} has no fit: give its class a method fit(self, train, ctx), or a "
                     "family that fits it"
                 )
+            what = f"fit of {model.name}"
+            check_takes(model.fit, (train, ctx), what, "fit(self, train, ctx)")
         return [
             of_kind(model.fit(train, ctx), Scorer, type(model).fit, f"fit of {model.name}", HINT)
             for model in models

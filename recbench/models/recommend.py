@@ -116,6 +116,7 @@ def write(frame: pd.DataFrame, path: Path) -> None:
     """Write a table whole or not at all, as the end of its name says."""
     check_form(path)
     numbers = frame.select_dtypes(np.floating).columns
+    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
         FORMS[path.suffix](frame.astype(dict.fromkeys(numbers, np.float64)), temporary)
 

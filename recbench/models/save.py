@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
-from recbench.errors import DataError, RecbenchError, unknown
+from recbench.errors import DataError, RecbenchError, UsageError, unknown
 from recbench.fields import checked, parsed
 from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
 from recbench.linalg.locked import locked
@@ -170,6 +170,11 @@ class Recommender:
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
     """Fit a model, as typed after --model, on everything there is in a dataset."""
     instance = build(model, MODELS)
+    if instance.one_part:
+        raise UsageError(
+            f"{instance.shown} is lists already, for the users that they were made for; name a "
+            "model that can be fitted, such as -m ease"
+        )
     scorer = fit_alone(instance, locked(data.matrix), context or Context())
     people = People(data.user_ids, data.matrix)
     return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint, people)

@@ -48,10 +48,10 @@ def stopped_notes(rows: Sequence[Row]) -> Iterator[str]:
 
 def failure_notes(failures: Sequence[Row]) -> Iterator[str]:
     """Which trials have no numbers, and why; after a few of them, how many more."""
-    for row in failures[:MOST_FAILURES]:
-        yield f"{row.text}: {row.status}: {row.reason}"
-    if len(failures) > MOST_FAILURES:
-        yield f"{len(failures) - MOST_FAILURES} more have no numbers: metrics.csv says why"
+    told = list(dict.fromkeys(f"{row.text}: {row.status}: {row.reason}" for row in failures))
+    yield from told[:MOST_FAILURES]
+    if len(told) > MOST_FAILURES:
+        yield f"{len(told) - MOST_FAILURES} more have no numbers: metrics.csv says why"
 
 
 def _numbers(row: Row) -> list[tuple[str, float]]:
@@ -82,7 +82,7 @@ def _test_view(
     others = sum(row.trial not in chosen for row in rows)
     how = "the trials selected on validation" if tuned else "settings chosen beforehand"
     title = f"Test, {_users(rows)}; {how}"
-    if not others:
+    if not others or all(row.status != "ok" for row in rows):
         frame = _frame(rows, every=True)
         had = pd.DataFrame([tuning_columns(tuned, [row]) for row in rows])
         frame = frame.join(had.dropna(axis="columns", how="all"))
@@ -104,7 +104,7 @@ def _spare(rows: Sequence[Row]) -> list[str]:
 def _users(rows: Sequence[Row]) -> str:
     """How many users were ranked for, by those that were."""
     users = [row.users for row in rows if row.status == "ok"]
-    return f"{max(users):,} users" if users else "nothing was measured"
+    return counted(max(users), "user") if users else "nothing was measured"
 
 
 def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
@@ -116,7 +116,9 @@ def _frame(rows: Sequence[Row], every: bool = False) -> pd.DataFrame:
     for row in rows:
         names = row.parameters if every else [n for n in row.parameters if n in varying]
         words = [
-            f"{n}={format_value(row.parameters[n])}" for n in names if row.parameters[n] is not None
+            f"{n}={format_value(row.parameters[n])}"
+            for n in names
+            if row.parameters[n] not in (None, "")
         ]
         line: dict[str, Any] = {"model": row.model, "parameters": " ".join(words)}
         line |= {"seed": row.seed} if seeds else {}

@@ -7,7 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from recbench.data.dataset import Dataset
-from recbench.errors import DataError, UsageError, home_of, located, of_kind
+from recbench.errors import DataError, UsageError, check_takes, home_of, located, of_kind
+from recbench.linalg.types import Integers
 from recbench.params import Described, param
 from recbench.splits.rows import pick
 from recbench.splits.types import Part, Split
@@ -58,8 +59,10 @@ class SplitRule(Described, ABC):
     def divide(self, data: Dataset) -> Split:
         """Apply the rule, and see that it gives what it says."""
         apply = type(self).apply
+        what = f"apply of {self.name}"
+        check_takes(self.apply, (data,), what, "apply(self, data)")
         instead = "return Split(text=self.text, train=..., valid=part_of(...), test=part_of(...))"
-        split = of_kind(self.apply(data), Split, apply, f"apply of {self.name}", instead)
+        split = of_kind(self.apply(data), Split, apply, what, instead)
         if self.refits != (split.full is not None):
             gives = "no `full`" if split.full is None else "`full`"
             words = (
@@ -68,6 +71,16 @@ class SplitRule(Described, ABC):
             )
             raise UsageError(located(words, home_of(apply)))
         return split
+
+
+def times_of(data: Dataset, instead: str) -> Integers:
+    """The times of a dataset, or a sentence that says what to do without."""
+    if data.time is None:
+        raise UsageError(
+            f"{data.name} has no times, which this split goes by; name their column with --time "
+            f"if it is a file of yours, else {instead}"
+        )
+    return data.time
 
 
 def part_of(

@@ -6,11 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from recbench.data.dataset import Dataset
-from recbench.errors import UsageError
 from recbench.linalg.types import Counts, Flags, Integers
 from recbench.params import param
 from recbench.registry import SPLITS
-from recbench.splits.base import SplitRule, check_data, check_part, part_of, refit
+from recbench.splits.base import SplitRule, check_data, check_part, part_of, refit, times_of
 from recbench.splits.rows import by_user, deal, offsets, sort_by_time
 from recbench.splits.types import Split
 
@@ -50,14 +49,10 @@ class Last(SplitRule):
         rows, counts = by_user(data.user, data.n_users)
         notes = {"users with too few items to hold any out": int(self._poor(counts).sum())}
         if self.by == "time":
-            if data.time is None:
-                raise UsageError(
-                    f"{data.name} has no times to say what is last; name their column (--time), or "
-                    "give last[by=file] if its rows are in order of time"
-                )
-            sort_by_time(rows, counts, data.time)
+            times = times_of(data, "give last[by=file], if its rows are in order of time")
+            sort_by_time(rows, counts, times)
             notes["users cut between items of one time, in file order"] = self._ties(
-                data.time[rows], counts
+                times[rows], counts
             )
         train, held, last = deal(data.item[rows], self.sizes(counts), data.n_items)
         before = train + held

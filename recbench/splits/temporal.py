@@ -12,7 +12,7 @@ from recbench.errors import DataError, UsageError
 from recbench.linalg.types import Integers
 from recbench.params import param
 from recbench.registry import SPLITS
-from recbench.splits.base import SplitRule, check_data, check_part, part_of, refit
+from recbench.splits.base import SplitRule, check_data, check_part, part_of, refit, times_of
 from recbench.splits.types import Split
 
 MILLISECONDS = 10**11
@@ -85,16 +85,14 @@ class Temporal(SplitRule):
     def apply(self, data: Dataset) -> Split:
         """Cut the rows at two moments. Rows of one time stay together, in the later part."""
         check_data(data)
-        if data.time is None:
-            raise UsageError(f"{data.name} has no times; name their column (--time)")
-        ordered, notes = np.sort(data.time), dict[str, int]()
+        times = times_of(data, "choose another of `recbench list splits`")
+        ordered, notes = np.sort(times), dict[str, int]()
         test_from = _begins(data, ordered, self._when("test"), len(data), "test", notes)
         past = ordered[ordered < test_from]
         valid_from = _begins(data, past, self._when("valid"), len(data), "validation", notes)
-        old = data.time < valid_from
+        old = times < valid_from
         train, held, last = (
-            _matrix(data, rows)
-            for rows in (old, ~old & (data.time < test_from), data.time >= test_from)
+            _matrix(data, rows) for rows in (old, ~old & (times < test_from), times >= test_from)
         )
         before = train + held
         known = before if self.refit else train

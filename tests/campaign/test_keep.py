@@ -96,3 +96,14 @@ def test_ids_with_white_space_stay_one_word(recbench, folder):
     lines = path.read_text().splitlines()
     assert all(len(line.split()) == 6 for line in lines)
     assert lines[0].startswith("a%20b%20")
+
+
+@pytest.mark.parametrize("option", ["--save", "--save-lists"])
+@pytest.mark.parametrize("place", ["toy.csv", "toy.csv/models"])
+def test_a_file_is_no_folder_to_keep_things_in(option, place, recbench, own, folder):
+    result = recbench("run", *own, "-m", "popularity", option, place, "-o", "out")
+    assert result.exit_code == 2, result.output
+    assert f"{option} {place}: toy.csv is a file; give a folder" in result.stderr.replace(
+        f"{folder}/", ""
+    )
+    assert not (folder / "out").exists()

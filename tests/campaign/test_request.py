@@ -201,7 +201,10 @@ def test_what_is_measured_unless_told_otherwise_is_a_matter_of_the_split(folder)
         ({"search": "random"}, "needs --trials N"),
         ({"search": "tpe"}, "--search tpe needs --trials N"),
         ({"search": "random", "trials": 0}, "trials must be from 1 to 1,000,000, not 0"),
-        ({"models": ["popularity"], "trials": 3}, "nothing to search for popularity; give a range"),
+        (
+            {"models": ["popularity"], "trials": 3},
+            "nothing to search for popularity; give a range of a parameter",
+        ),
         ({"dtype": "float46"}, "did you mean 'float64'?"),
         ({"jobs": 10**9}, "jobs must be from 1 to 1,000, not 1000000000"),
         ({"jobs": 0}, "jobs must be from 1 to 1,000, not 0"),

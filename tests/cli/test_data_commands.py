@@ -126,6 +126,8 @@ def test_files_of_the_same_content_are_taken_and_told(recbench, folder, publishe
     (path,) = (folder / "home").rglob("pair-1.parquet")
     assert Dataset.load(path).provenance["by content"] == ["train.txt", "test.txt"]
     assert recbench("fetch", "pair").exit_code == 0, "it is here, and needs no network"
+    again = recbench("fetch", "pair", "--from", "elsewhere")
+    assert "pair is here already: --from is not looked at; --force reads it" in again.stderr
 
 
 def test_files_of_other_content_are_refused(recbench, folder, published):

@@ -113,6 +113,40 @@ FAULTS = {
         [*RUN, "-m", "ease", "--reader", "mine"],
         "the reader mine returned list, not Interactions",
     ),
+    "a fit that takes too little": (
+        f"{MODEL}    def fit(self, train):  #!\n        return train",
+        [*RUN, "-m", "mine"],
+        "fit of mine does not take what it is given (too many positional arguments); define it as",
+    ),
+    "a metric that takes too little": (
+        "@METRICS.register('mine')  #!\ndef mine(ranking):\n    return 1.0",
+        [*RUN, "-m", "ease", "-k", "mine@3"], "define it as a function of (ranking, k)",
+    ),
+    "a split that takes too much": (
+        ("@SPLITS.register('mine')\n@dataclass(frozen=True)\nclass Mine(SplitRule):\n"
+        "    def apply(self, data, seed):  #!\n        return data"),
+        [*RUN, "-m", "ease", "--split", "mine"], "missing a required argument: 'seed'",
+    ),
+    "a reader that takes too little": (
+        "@READERS.register('mine')  #!\ndef mine(paths):\n    return paths",
+        [*RUN, "-m", "ease", "--reader", "mine"],
+        "the reader mine does not take what it is given",
+    ),
+    "a model that derives from nothing": (
+        "@MODELS.register('mine')  #!\nclass Mine:\n    pass", [*RUN, "-m", "mine"],
+        "the model 'mine' must be a class that derives from Model",
+    ),
+    "a model that is no dataclass": (
+        ("@MODELS.register('mine')\nclass Mine(Model):\n    x: float = param(1.0, help='a')\n"
+        "\n    def fit(self, train, ctx):  #!\n        return train"), [*RUN, "-m", "mine"],
+        "the class Mine is no dataclass; write @dataclass(frozen=True) above it",
+    ),
+    "parameters that are no fields": (
+        ("@MODELS.register('mine')\nclass Mine(MODELS.get('popularity')):\n"
+        "    x: float = param(1.0, help='a')\n"
+        "\n    def fit(self, train, ctx):  #!\n        return train"), [*RUN, "-m", "mine"],
+        "the class Mine is no dataclass; write @dataclass(frozen=True) above it",
+    ),
     "a loss": (
         ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(QuadraticLoss):\n"
         "    objective = property(lambda self: self)\n\n    def user_terms(self, lengths, items):\n"

@@ -58,6 +58,12 @@ def test_lists_for_everybody_go_to_a_file(ending, recbench, saved, folder):
     assert frame["item"].tolist() == expected
 
 
+def test_the_folder_of_a_file_is_made(recbench, saved, folder):
+    result = recbench("recommend", "--saved", "model", "--for", "u003", "-o", "new/lists.csv")
+    assert result.exit_code == 0, result.output
+    assert len(pd.read_csv(folder / "new" / "lists.csv")) == 10
+
+
 def test_histories_from_a_file_and_names(recbench, saved, folder):
     (folder / "baskets.csv").write_text("who;what\nx;0\nx;2\ny;7\nx;999\n")
     (folder / "names.csv").write_text("id,title\n" + "".join(f"{i},item {i}\n" for i in range(30)))
@@ -81,6 +87,8 @@ def test_a_few_lists_are_a_table(recbench, saved):
         ([], 2, "which model?"),
         (["-m", "ease", "--saved", "model"], 2, "give one of the two"),
         (["-m", "easy", *OWN], 2, "unknown model 'easy'"),
+        (["-m", "file:toy.csv", *OWN, "--history", "1"], 2, "file:toy is lists already"),
+        (["--saved", "model", "--history", " ,"], 2, "--history is empty"),
         (["--saved", "nothing"], 3, "holds no model"),
         (["--saved", "model"], 2, "lists for 120 users: give a file"),
         (["-m", "popularity", *OWN], 2, "lists for 120 users: give a file"),

@@ -340,6 +340,16 @@ def test_a_run_that_measured_nothing_is_no_success(recbench, own, folder):
     assert "Test, nothing was measured" in tested.stdout
 
 
+def test_a_table_without_numbers_says_why_and_no_more(recbench, own, folder):
+    (folder / "none.csv").write_text("user,item,score\nnobody,1,1\n")
+    result = recbench("run", *own, "-m", "file:none.csv")
+    assert result.exit_code == 1
+    assert "Test, nothing was measured" in result.stdout
+    assert "not selected on validation" not in result.stdout
+    assert result.stdout.count("skipped: none.csv has no list") == 1
+    assert "label=" not in result.stdout
+
+
 LOYAL = """
 from dataclasses import dataclass
 from pathlib import Path

@@ -66,7 +66,7 @@ def test_users_with_two_items_are_only_trained_on():
 
 def test_without_times_a_sentence_says_what_to_do():
     data = dataset_of(random_raw(3, 20, 20, 0.6))
-    with pytest.raises(UsageError, match=r"no times .*--time.* last\[by=file\]"):
+    with pytest.raises(UsageError, match=r"no times.*--time.* last\[by=file\]"):
         Last().apply(data)
     assert Last(by="file").apply(data).test.target.nnz == data.n_users
 

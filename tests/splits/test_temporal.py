@@ -113,7 +113,7 @@ def test_moments_without_sense_are_refused(settings, words):
 
 def test_data_that_cannot_be_cut_are_refused():
     raw = random_raw(3, 20, 20, 0.6)
-    with pytest.raises(UsageError, match="no times"):
+    with pytest.raises(UsageError, match=r"no times.*--time.*recbench list splits"):
         Temporal().apply(dataset_of(raw))
     constant = [(user, item, 0) for user, item, _ in raw]
     with pytest.raises(DataError, match="the same time"):

@@ -80,7 +80,8 @@ def check_spaces(spaces: Sequence[Space]) -> None:
     if all(space.size == 1 for space in spaces):
         names = ", ".join(space.name for space in spaces)
         raise UsageError(
-            f"there is nothing to search for {names}; give a range, such as --grid l2=10:1000"
+            f"there is nothing to search for {names}; give a range of a parameter with --grid "
+            "(`recbench info MODEL` tells them), or leave --trials and --search out"
         )
 
 

@@ -159,6 +159,8 @@ def _position(member: Member, names: list[str], column: str) -> int:
     close = difflib.get_close_matches(column.lower(), lower, n=1, cutoff=0.5)
     hint = f"did you mean '{shown(lower[close[0]])}'? " if close else ""
     place = "; without a header, give positions from 0" if any(map(_is_number, names)) else ""
+    if len(names) > 2 and all(map(_is_number, names)):
+        place += ", or take the reader adjacency if a line is a user and the items of that user"
     raise member.error(f"has no column '{column}'; {hint}it has {shown(', '.join(names))}{place}")
 
 

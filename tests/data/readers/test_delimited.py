@@ -179,7 +179,7 @@ TIME = {"columns": {"user": "u", "item": "i", "time": "t"}}
         ("u,i\n1,2\n", {"columns": {"user": "u", "item": "i", "value": "stars"}},
          r"has no column 'stars'; it has u, i$"),
         ("1,2,3.5\n4,5,6\n", MINE,
-         r"no column 'u'; it has 1, 2, 3.5; without a header, give positions from 0$"),
+         r"no column 'u'; it has 1, 2, 3.5; without a header, give positions.*, or .* adjacency"),
         ("u,u,i\n1,2,3\n", MINE, r"has 2 columns called 'u'$"),
         ("1,2\n", {"columns": {"user": 0, "item": 5}}, r"has 2 columns, so .* no column 5 from 0$"),
         ("1,2\n", {"header": "no", "columns": {"user": "u", "item": 1}},
