@@ -44,8 +44,8 @@ def refuse_other_code(
         if expected is not None and expected != row.trial:
             raise DataError(
                 f"{folder} holds a result of {row.text} by another revision of the model or the "
-                f"split, or on rows in another order (trial {row.trial}, now {expected}); "
-                f"{ELSEWHERE}"
+                f"split, on rows in another order, or with other --time (trial {row.trial}, now "
+                f"{expected}); {ELSEWHERE}"
             )
 
 

@@ -93,6 +93,11 @@ def _check(options: dict[str, Any]) -> None:
             "users or histories, typed or in a file: give one of --for, --for-file, --history and "
             "--histories"
         )
+    if options["time"] is not None:
+        raise UsageError(
+            f"--time {options['time']} would change nothing: a model is fitted on all there is, "
+            "and nothing is split; leave it out"
+        )
     if options["model"] is not None:
         build(options["model"], MODELS)
         return
