@@ -7,12 +7,17 @@ from typing import Any
 import pandas as pd
 
 from recbench.campaign.table import csv_text
+from recbench.errors import without_codes
 from recbench.report.latex import latex
 from recbench.report.tables import View, is_missing, markdown
 
 
 def text(views: Sequence[View], kind: str) -> str:
-    """The views in a format for files and other programs."""
+    """The views in a format for files and other programs; nothing in it speaks to a terminal."""
+    return without_codes(_text(views, kind))
+
+
+def _text(views: Sequence[View], kind: str) -> str:
     if kind == "json":
         tables = [{"title": v.title, "notes": v.notes, "rows": _records(v)} for v in views]
         return json.dumps(tables, indent=1, ensure_ascii=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from recbench.errors import printable
+from recbench.errors import printable, without_codes
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -164,11 +164,11 @@ def rich_view(view: View, console: "Console") -> "Group":
     if dropped:
         names = ", ".join(name.replace(LOW, " [ ]") for name in dropped)
         notes.append(f"no room for {names}: a wider screen or --format csv has all")
-    parts: list[Any] = [Text(view.title, style="italic")]
+    parts: list[Any] = [Text(without_codes(view.title), style="italic")]
     for table in tables:
         parts += [table] if table.show_edge else [Text(), table]
     parts += [] if tables[-1].show_edge else [Text()]
-    return Group(*parts, *(Text(note, style="dim") for note in notes))
+    return Group(*parts, *(Text(without_codes(note), style="dim") for note in notes))
 
 
 def _fitting(view: View, console: "Console") -> "tuple[Sequence[Table], Sequence[str]]":

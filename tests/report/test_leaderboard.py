@@ -237,6 +237,18 @@ def test_a_narrow_screen_costs_columns_and_never_digits(width):
     assert ("no room" in shown) == (width < 120)
 
 
+@pytest.mark.parametrize("kind", ["table", "csv", "json", "latex", "md"])
+def test_nothing_around_a_table_speaks_to_the_terminal(kind):
+    odd = "a\x1b[31m\x9bz"
+    view = View(odd, pd.DataFrame({"model": [odd], "ndcg@20": [0.5]}), notes=[odd])
+    out = io.StringIO()
+    if kind == "table":
+        Console(width=99, file=out).print(rich_view(view, Console(width=99)))
+    shown = out.getvalue() or text([view], kind)
+    assert shown
+    assert not {"\x1b", "\x9b"} & {*shown}
+
+
 def test_nothing_has_no_sign():
     assert written("A - B", -0.00001) == "0.0000"
     assert written("fit s", -0.001) == "0.00"
