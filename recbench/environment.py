@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import mmap
 import os
 import platform
 import resource
@@ -26,6 +27,8 @@ HOLDING_BACK = (
     "BLIS_ARCH_TYPE",
 )
 """Variables that make a BLAS use another CPU's kernels than the best it has."""
+BUFFER_BYTES, MOST_BUFFERS, LIBRARY_BYTES = 33 << 20, 64, 46 << 20
+"""What OpenBLAS asks for each thread, the most threads of it, and what loading it takes."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -115,9 +118,23 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip()
 
 
+def room_for_blas() -> None:
+    """Refuse to load a BLAS where there is no room for its buffers.
+
+    Under a limit on the addresses of a process OpenBLAS asks for them again and again, for ever.
+    """
+    size = LIBRARY_BYTES + BUFFER_BYTES * min(usable_cores(), MOST_BUFFERS)
+    try:
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        raise MemoryError(f"{size / 1e6:,.0f} MB are missing to load SciPy's BLAS") from None
+
+
 def blas() -> list[dict[str, Any]]:
     """The BLAS libraries that are loaded: kind, version, kernel set and threads."""
     import numpy  # noqa: F401 - threadpoolctl sees only what is loaded
+
+    room_for_blas()
     import scipy.linalg.blas  # noqa: F401
     from threadpoolctl import threadpool_info
 

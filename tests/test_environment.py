@@ -123,3 +123,10 @@ def test_asking_git_changes_nothing_in_a_repository(tmp_path):
     before = (tmp_path / ".git" / "index").read_bytes()
     assert environment._git(tmp_path, "status", "--porcelain", "--untracked-files=no") == ""
     assert (tmp_path / ".git" / "index").read_bytes() == before
+
+
+def test_a_blas_that_would_wait_for_room_for_ever_is_not_loaded(monkeypatch):
+    environment.room_for_blas()
+    monkeypatch.setattr(environment, "LIBRARY_BYTES", 1 << 60)
+    with pytest.raises(MemoryError, match="MB are missing to load SciPy's BLAS"):
+        environment.room_for_blas()

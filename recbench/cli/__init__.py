@@ -209,7 +209,7 @@ def settle_streams() -> None:
 
 def forget_output() -> None:
     """Send what is left to be written nowhere, or it would be tried once more at the end."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):  # there may be none, or one that is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

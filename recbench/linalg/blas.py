@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from recbench.environment import room_for_blas
 from recbench.linalg.types import Matrix
 
 T = TypeVar("T")
@@ -120,6 +121,7 @@ def call(name: str, *arguments: object) -> None:
 @cache
 def _routine(name: str) -> Callable[..., None]:
     """Find a Fortran-style routine among the C pointers SciPy publishes."""
+    room_for_blas()
     from scipy.linalg import cython_blas, cython_lapack  # a tenth of a second: not for tables
 
     module: Any = cython_blas if name in vars(cython_blas)["__pyx_capi__"] else cython_lapack
@@ -165,6 +167,7 @@ _mine = threading.local()
 @cache
 def loaded() -> Any:
     """NumPy's and SciPy's BLAS."""
+    room_for_blas()
     import scipy.linalg  # noqa: F401 - brings its BLAS
     from threadpoolctl import ThreadpoolController  # looks through every loaded library: once
 
