@@ -123,6 +123,8 @@ def room_for_blas() -> None:
 
     Under a limit on the addresses of a process OpenBLAS asks for them again and again, for ever.
     """
+    if "scipy.linalg" in sys.modules:  # it is there
+        return
     size = LIBRARY_BYTES + BUFFER_BYTES * min(usable_cores(), MOST_BUFFERS)
     try:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()

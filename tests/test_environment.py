@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -126,6 +127,7 @@ def test_asking_git_changes_nothing_in_a_repository(tmp_path):
 
 
 def test_a_blas_that_would_wait_for_room_for_ever_is_not_loaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "scipy.linalg", raising=False)
     environment.room_for_blas()
     monkeypatch.setattr(environment, "LIBRARY_BYTES", 1 << 60)
     with pytest.raises(MemoryError, match="MB are missing to load SciPy's BLAS"):

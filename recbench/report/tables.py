@@ -235,7 +235,7 @@ def _rich_table(view: View, folds: str = "", names: Sequence[str] = ()) -> "Tabl
         words = [word for line in lines for word in ([line.plain] if whole else _words(line))]
         justify: Any = "right" if plain else "left"
         table.add_column(
-            escape(head), justify=justify, no_wrap=whole, overflow="fold",
+            escape(without_codes(head)), justify=justify, no_wrap=whole, overflow="fold",
             min_width=max(map(len, [*words, *head.split("\n")]), default=1),
         )  # fmt: skip
     for position, row in enumerate(zip(*texts, strict=True)):

@@ -240,7 +240,7 @@ def test_a_narrow_screen_costs_columns_and_never_digits(width):
 @pytest.mark.parametrize("kind", ["table", "csv", "json", "latex", "md"])
 def test_nothing_around_a_table_speaks_to_the_terminal(kind):
     odd = "a\x1b[31m\x9bz"
-    view = View(odd, pd.DataFrame({"model": [odd], "ndcg@20": [0.5]}), notes=[odd])
+    view = View(odd, pd.DataFrame({"model": [odd], odd: [0.5]}), notes=[odd])
     out = io.StringIO()
     if kind == "table":
         Console(width=99, file=out).print(rich_view(view, Console(width=99)))
