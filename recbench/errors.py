@@ -36,6 +36,9 @@ class Refused(RecbenchError):
 
 ELSEWHERE = {
     "bpr-mf": "mf-bpr", "bprmf": "mf-bpr", "ease-r": "ease", "easer": "ease", "implicit": "ials",
+    "itemknn": "item-knn", "item-cf": "item-knn", "itemcf": "item-knn", "knn": "item-knn",
+    "userknn": "user-knn", "user-cf": "user-knn", "usercf": "user-knn",
+    "slimelastic": "slim", "slim-elastic": "slim", "slim-elasticnet": "slim", "fslim": "slim",
     "mostpop": "popularity", "most-popular": "popularity", "toppop": "popularity",
     "pca": "regularized-pca", "sgl": "sgl-ed", "wmf": "wrmf", "youtubednn": "youtubenet",
     "hr": "hit", "hitrate": "hit", "hit-rate": "hit", "mean-average-precision": "map",

@@ -1,8 +1,9 @@
 """The k best columns of every row of a matrix that is never held as a whole.
 
 The matrix may be made in blocks of rows by any function, be a sparse matrix times a square one
-that is read in panels of columns, or be a product of two thin factors. In each case scores are
-searched while they are still in the cache. One pass finds the best under many column scales.
+that is read in panels of columns or times another sparse one, or be a product of two thin factors.
+In each case scores are searched while they are still in the cache. One pass finds the best under
+many column scales.
 
 Better means a higher score, then a lower column. Every row is summed and searched by one thread
 in the order of its columns, and BLAS runs on blocks of fixed size with one thread each, so the
@@ -41,6 +42,9 @@ PANEL_WIDTH, PANEL_BYTES = 128, 24 << 20
 
 ROW_COST = 16
 """Searching a row costs about as much as summing this many more entries; used to share out work."""
+
+SPARSE_EACH = 32
+"""Shares of a product of sparse matrices for every core: progress is told after each."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,56 @@ def top_of_product(
             search.check()
             progress(start + panel.shape[1], right.n)
     return search.tops()
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """What is made of the products of rows and columns: product / (size of both + shrink)."""
+
+    rows: Floats
+    columns: Floats
+    """What each row, and each column, brings to the size."""
+    shrink: float = 0.0
+    union: bool = False
+    """Whether the size is the sum of the two less the product, and not the two multiplied."""
+
+
+def top_of_sparse(
+    left: sparse.csr_array,
+    right: sparse.csr_array,
+    hidden: sparse.csr_array,
+    k: int,
+    scales: Scales = (None,),
+    progress: Progress = silent,
+    likeness: Likeness | None = None,
+) -> list[Top]:
+    """Rank a sparse matrix times a sparse one, or the likenesses that this product makes."""
+    from recbench.linalg.topk_kernel import search_sparse
+
+    if left.shape[1] != right.shape[0]:
+        raise ValueError(f"{left.shape[1]} columns times {right.shape[0]} rows do not fit together")
+    if hidden.shape != (left.shape[0], right.shape[1]):
+        raise ValueError(f"what is hidden has the shape {hidden.shape}, not that of the product")
+    dtype = real_dtype(right.data)
+    search = Search(hidden, k, scales, dtype)
+    sides = (*_compressed(left, dtype), *_compressed(right, dtype))
+    like = likeness or Likeness(np.ones(0), np.ones(0))
+    kind = 0 if likeness is None else 2 if like.union else 1
+    sizes = _plain(like.rows, dtype), _plain(like.columns, dtype), dtype.type(like.shrink)
+    rows_before = shares.fair(_products(left, right), shares.for_cores(SPARSE_EACH))
+    with blas.workers() as pool:
+        tasks = ((rows, *sides, kind, *sizes, search.lists) for rows in rows_before)
+        for done, _ in enumerate(blas.run_all(pool, search_sparse, tasks), start=1):
+            progress(done * left.shape[0] // len(rows_before), left.shape[0])
+    search.check()
+    return search.tops()
+
+
+def _products(left: sparse.csr_array, right: sparse.csr_array) -> Counts:
+    """What all rows before each one take: their products, and searching them."""
+    lengths = np.diff(right.indptr).astype(np.int64)[left.indices]
+    before = np.concatenate([[0], np.cumsum(lengths)])[left.indptr]
+    return np.asarray(before + (right.shape[1] // ROW_COST + 1) * np.arange(len(left.indptr)))
 
 
 def product(left: sparse.csr_array, right: Panels) -> Floats:

@@ -107,16 +107,23 @@ def _room(width: int, like: Floats) -> Floats:
 
 
 @compiled
+def _offer_row(
+    values: Floats, row: int, first: int, lists: Lists, stretch: Floats, rest: Floats
+) -> None:
+    """Offer a row of any length, a stretch at a time, and what is left over."""
+    whole = len(values) // STRETCH * STRETCH
+    for start in range(0, whole, STRETCH):
+        _offer(values[start : start + STRETCH], row, first + start, lists, stretch)
+    _offer(values[whole:], row, first + whole, lists, rest)
+
+
+@compiled
 def search_block(block: Floats, row: int, column: int, lists: Lists) -> None:
     """Search a dense block of scores whose corner is at (row, column)."""
     rows, columns = block.shape
-    whole = columns // STRETCH * STRETCH
-    stretch, rest = _room(STRETCH, block), _room(columns - whole, block)
+    stretch, rest = _room(STRETCH, block), _room(columns % STRETCH, block)
     for i in range(rows):
-        for start in range(0, whole, STRETCH):
-            values = block[i, start : start + STRETCH]
-            _offer(values, row + i, column + start, lists, stretch)
-        _offer(block[i, whole:], row + i, column + whole, lists, rest)
+        _offer_row(block[i], row + i, column, lists, stretch, rest)
 
 
 @compiled
@@ -156,6 +163,44 @@ def search_product(
         a, b = starts[row], starts[row + 1]
         _combine(columns[a:b], weights[a:b], panel, total)
         _offer(total, row, first, lists, scaled)
+
+
+@compiled
+def search_sparse(
+    rows: tuple[int, int],
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    right_starts: npt.NDArray[np.int64],
+    right_columns: Columns,
+    right_values: Floats,
+    kind: int,
+    row_sizes: Floats,
+    column_sizes: Floats,
+    shrink: float,
+    lists: Lists,
+) -> None:
+    """Search a range of rows of a product of sparse matrices, or what `kind` makes of it.
+
+    0 is the product itself; 1 and 2 are divided by sizes, see `topk.Likeness`.
+    """
+    total = np.empty(lists.scales.shape[1], right_values.dtype)
+    stretch, rest = _room(STRETCH, total), _room(len(total) % STRETCH, total)
+    for row in range(rows[0], rows[1]):
+        total[:] = 0
+        for t in range(starts[row], starts[row + 1]):
+            weight, u = weights[t], columns[t]
+            for e in range(right_starts[u], right_starts[u + 1]):
+                total[right_columns[e]] += weight * right_values[e]
+        if kind != 0:
+            own = row_sizes[row]
+            for j in range(len(total)):
+                if total[j] != 0:
+                    size = own * column_sizes[j]
+                    if kind == 2:
+                        size = own + column_sizes[j] - total[j]
+                    total[j] /= size + shrink
+        _offer_row(total, row, 0, lists, stretch, rest)
 
 
 @compiled

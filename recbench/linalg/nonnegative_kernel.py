@@ -1,0 +1,211 @@
+"""The compiled loops of `nonnegative`; importing this module imports numba, so import it late.
+
+Some words: for a column j with target b = G_j, the reach of weights w is G w. An item that has no
+weight violates the conditions of a minimum by how much b - reach - l1 is above zero. Members are
+the items that may have a weight at the moment, all others being at zero.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from recbench.linalg.compiled import compiled
+
+Starts = npt.NDArray[np.int64]
+Columns = npt.NDArray[np.int32]
+Values = npt.NDArray[np.float32]
+Vector = npt.NDArray[np.float64]
+
+FEW = 4096
+"""So many members may be, before they are let in with care: their square takes 64 MB."""
+
+NEAR = 0.05
+"""Then items join whose step would lower the objective by this share of the best such step."""
+
+AHEAD = 0.1
+"""While others wait, members come to rest to this share of what these violate, as resting better
+would be lost when they join."""
+
+
+@compiled
+def _reach(candidates: Columns, weights: Vector, starts: Starts, columns: Columns, values: Values,
+           reach: Vector) -> None:  # fmt: skip
+    """G w at the candidates, who are all that have weights; elsewhere it means nothing.
+
+    G is symmetric: rows are read up to their diagonal, as in `_square`.
+    """
+    reach[:] = 0.0
+    for i in candidates:
+        own, total = weights[i], 0.0
+        for e in range(starts[i], starts[i + 1]):
+            c = columns[e]
+            if c >= i:
+                if c == i:
+                    total += own * values[e]
+                break
+            total += weights[c] * values[e]
+            reach[c] += own * values[e]
+        reach[i] += total
+
+
+@compiled
+def _square(members: Columns, places: Columns, starts: Starts, columns: Columns, values: Values,
+            square: Values) -> None:  # fmt: skip
+    """G between the members. Of a pair, the row of the later one is read, up to its diagonal.
+
+    Where items come by falling popularity these are the shorter parts of rows.
+    """
+    square[:] = 0.0
+    for i in members:
+        p = places[i]
+        for e in range(starts[i], starts[i + 1]):
+            c = columns[e]
+            if c > i:
+                break
+            q = places[c]
+            if q >= 0:
+                square[p, q] = values[e]
+                square[q, p] = values[e]
+
+
+@compiled
+def _descend(members: Columns, weights: Vector, reach: Vector, target: Vector, square: Values,
+             l1: float, l2: float, goal: float, most: int) -> tuple[int, float]:  # fmt: skip
+    """Minimise over one member after the other until none moves by more than the goal.
+
+    Returns the sweeps that were made and how far the last one moved, in units of the gradient.
+    """
+    count = len(members)
+    near = np.empty(count)
+    for p in range(count):
+        near[p] = reach[members[p]]
+    moved = np.inf
+    sweeps = 0
+    while sweeps < most and moved > goal:
+        sweeps += 1
+        moved = 0.0
+        for p in range(count):
+            i = members[p]
+            row = square[p]
+            own = np.float64(row[p])
+            before = weights[i]
+            after = max(0.0, (target[i] - near[p] + own * before - l1) / (own + l2))
+            step = after - before
+            if step != 0.0:
+                weights[i] = after
+                moved = max(moved, abs(step) * (own + l2))
+                for q in range(count):
+                    near[q] += step * row[q]
+    return sweeps, moved
+
+
+@compiled
+def _select(candidates: Columns, members: Columns, count: int, places: Columns, weights: Vector,
+            reach: Vector, target: Vector, diagonal: Vector, l1: float, l2: float,
+            least: float) -> tuple[int, float, bool]:  # fmt: skip
+    """Let members without a weight go, and the worst of others in.
+
+    Returns how many members there are, by how much the worst violated, and whether some wait.
+    """
+    kept = 0
+    for p in range(count):
+        i = members[p]
+        if weights[i] > 0.0:
+            members[kept] = i
+            places[i] = kept
+            kept += 1
+        else:
+            places[i] = -1
+    worst, best, found = 0.0, 0.0, 0
+    for i in candidates:
+        if places[i] < 0:
+            violation = target[i] - reach[i] - l1
+            if violation > least:
+                found += 1
+                worst = max(worst, violation)
+                best = max(best, violation * violation / (diagonal[i] + l2))
+    waiting = kept + found > FEW
+    near = NEAR * best if waiting else 0.0
+    if worst > 0.0:
+        for i in candidates:
+            if places[i] < 0:
+                violation = target[i] - reach[i] - l1
+                if violation > least and violation * violation >= near * (diagonal[i] + l2):
+                    members[kept] = i
+                    places[i] = kept
+                    kept += 1
+    return kept, worst, waiting
+
+
+@compiled
+def solve_columns(
+    first: int,
+    last: int,
+    starts: Starts,
+    columns: Columns,
+    values: Values,
+    diagonal: Vector,
+    penalties: npt.NDArray[np.float64],
+    tolerance: float,
+    most: int,
+    sizes: npt.NDArray[np.int64],
+    unsettled: npt.NDArray[np.bool_],
+) -> tuple[Columns, Vector]:
+    """Solve some columns for each pair of penalties (l1, l2), in their order, from the last one.
+
+    `sizes` and `unsettled`, by column and penalty, receive how many weights there are and whether
+    the sweeps ran out. The weights and their items are returned one after the other.
+    """
+    n = len(starts) - 1
+    places = np.full(n, -1, np.int32)
+    members = np.empty(n, np.int32)
+    candidates = np.empty(n, np.int32)
+    weights, reach, target = np.zeros(n), np.zeros(n), np.zeros(n)
+    room = np.empty(0, np.float32)
+    items, found, used = np.empty(1024, np.int32), np.empty(1024, np.float64), 0
+    for j in range(first, last):
+        able, top, count = 0, 0.0, 0
+        for e in range(starts[j], starts[j + 1]):
+            i = columns[e]
+            if i != j and diagonal[i] > 0.0:
+                candidates[able] = i
+                able += 1
+                target[i] = values[e]
+                top = max(top, target[i])
+        least = tolerance * top
+        for s in range(len(penalties)):
+            l1, l2 = penalties[s, 0], penalties[s, 1]
+            moved, left = np.inf, most
+            while True:
+                _reach(candidates[:able], weights, starts, columns, values, reach)
+                count, worst, waiting = _select(
+                    candidates[:able], members, count, places, weights, reach, target, diagonal,
+                    l1, l2, least,
+                )  # fmt: skip
+                if count == 0 or left == 0 or (worst == 0.0 and moved <= least):
+                    break
+                if count * count > len(room):
+                    room = np.empty(2 * count * count, np.float32)
+                square = room[: count * count].reshape(count, count)
+                _square(members[:count], places, starts, columns, values, square)
+                goal = max(least, AHEAD * worst) if waiting else least
+                sweeps, moved = _descend(
+                    members[:count], weights, reach, target, square, l1, l2, goal, left
+                )
+                left -= sweeps
+            unsettled[j - first, s] = count > 0 and (worst > 0.0 or moved > least)
+            sizes[j - first, s] = count
+            if used + count > len(items):
+                more, more_found = (
+                    np.empty(2 * (used + count), np.int32),
+                    np.empty(2 * (used + count), np.float64),
+                )
+                more[:used], more_found[:used] = items[:used], found[:used]
+                items, found = more, more_found
+            for p in range(count):
+                items[used] = members[p]
+                found[used] = weights[members[p]]
+                used += 1
+        for p in range(count):
+            weights[members[p]] = 0.0
+            places[members[p]] = -1
+    return items[:used].copy(), found[:used].copy()
