@@ -28,6 +28,9 @@ from recbench.linalg.types import Floats, Indices, Progress, silent
 COLUMNS = 8
 """Columns of a task: few, as those of popular items take a thousand times as long as others."""
 
+FEW = 4096
+"""So many members may be before they are let in with care: their square takes 64 MB."""
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -64,7 +67,7 @@ def solve(
     def task(first: int, last: int) -> None:
         part = slice(first, last)
         items, weights = solve_columns(
-            first, last, *pairs, path, tolerance, sweeps, sizes[part], unsettled[part]
+            first, last, *pairs, path, tolerance, sweeps, FEW, sizes[part], unsettled[part]
         )
         owners = np.repeat(np.tile(np.arange(count), last - first), sizes[part].ravel())
         weights = weights.astype(dtype)

@@ -15,11 +15,9 @@ Columns = npt.NDArray[np.int32]
 Values = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float64]
 
-FEW = 4096
-"""So many members may be, before they are let in with care: their square takes 64 MB."""
-
 NEAR = 0.05
-"""Then items join whose step would lower the objective by this share of the best such step."""
+"""Where there is no room for all, items join whose step would lower the objective by this share of
+the best such step."""
 
 AHEAD = 0.1
 """While others wait, members come to rest to this share of what these violate, as resting better
@@ -101,8 +99,8 @@ def _descend(members: Columns, weights: Vector, reach: Vector, target: Vector, s
 @compiled
 def _select(candidates: Columns, members: Columns, count: int, places: Columns, weights: Vector,
             reach: Vector, target: Vector, diagonal: Vector, l1: float, l2: float,
-            least: float) -> tuple[int, float, bool]:  # fmt: skip
-    """Let members without a weight go, and the worst of others in.
+            least: float, few: int) -> tuple[int, float, bool]:  # fmt: skip
+    """Let members without a weight go, and others in: the worst, where there are more than few.
 
     Returns how many members there are, by how much the worst violated, and whether some wait.
     """
@@ -123,7 +121,7 @@ def _select(candidates: Columns, members: Columns, count: int, places: Columns, 
                 found += 1
                 worst = max(worst, violation)
                 best = max(best, violation * violation / (diagonal[i] + l2))
-    waiting = kept + found > FEW
+    waiting = kept + found > few
     near = NEAR * best if waiting else 0.0
     if worst > 0.0:
         for i in candidates:
@@ -147,6 +145,7 @@ def solve_columns(
     penalties: npt.NDArray[np.float64],
     tolerance: float,
     most: int,
+    few: int,
     sizes: npt.NDArray[np.int64],
     unsettled: npt.NDArray[np.bool_],
 ) -> tuple[Columns, Vector]:
@@ -161,7 +160,7 @@ def solve_columns(
     candidates = np.empty(n, np.int32)
     weights, reach, target = np.zeros(n), np.zeros(n), np.zeros(n)
     room = np.empty(0, np.float32)
-    items, found, used = np.empty(1024, np.int32), np.empty(1024, np.float64), 0
+    items, solved, used = np.empty(1024, np.int32), np.empty(1024, np.float64), 0
     for j in range(first, last):
         able, top, count = 0, 0.0, 0
         for e in range(starts[j], starts[j + 1]):
@@ -176,10 +175,13 @@ def solve_columns(
             l1, l2 = penalties[s, 0], penalties[s, 1]
             moved, left = np.inf, most
             while True:
-                _reach(candidates[:able], weights, starts, columns, values, reach)
+                if count == 0:
+                    reach[:] = 0.0
+                else:
+                    _reach(candidates[:able], weights, starts, columns, values, reach)
                 count, worst, waiting = _select(
                     candidates[:able], members, count, places, weights, reach, target, diagonal,
-                    l1, l2, least,
+                    l1, l2, least, few,
                 )  # fmt: skip
                 if count == 0 or left == 0 or (worst == 0.0 and moved <= least):
                     break
@@ -195,17 +197,15 @@ def solve_columns(
             unsettled[j - first, s] = count > 0 and (worst > 0.0 or moved > least)
             sizes[j - first, s] = count
             if used + count > len(items):
-                more, more_found = (
-                    np.empty(2 * (used + count), np.int32),
-                    np.empty(2 * (used + count), np.float64),
-                )
-                more[:used], more_found[:used] = items[:used], found[:used]
-                items, found = more, more_found
-            for p in range(count):
-                items[used] = members[p]
-                found[used] = weights[members[p]]
+                size = 2 * (used + count)
+                more, more_solved = np.empty(size, np.int32), np.empty(size, np.float64)
+                more[:used], more_solved[:used] = items[:used], solved[:used]
+                items, solved = more, more_solved
+            for i in members[:count]:
+                items[used] = i
+                solved[used] = weights[i]
                 used += 1
-        for p in range(count):
-            weights[members[p]] = 0.0
-            places[members[p]] = -1
-    return items[:used].copy(), found[:used].copy()
+        for i in members[:count]:
+            weights[i] = 0.0
+            places[i] = -1
+    return items[:used].copy(), solved[:used].copy()

@@ -97,14 +97,15 @@ def scaled(scores, scale):
 
 @given(worlds())
 @few
-def test_all_three_ways_equal_a_full_sort(world):
+def test_all_ways_equal_a_full_sort(world):
     left, right, hidden, k, scales = world
     scores = np.asarray(left @ right)
     factors = left.toarray()
     blocks = topk.top_of_blocks(lambda a, b: scores[a:b], hidden, k, scales)
     product = topk.top_of_product(left, Columns(right), hidden, k, scales)
     thin = topk.top_of_factors(lambda a, b: factors[a:b], right.T, None, hidden, k, scales)
-    for tops in (blocks, product, thin):
+    both = topk.top_of_sparse(left, sparse.csr_array(right), hidden, k, scales)
+    for tops in (blocks, product, thin, both):
         assert len(tops) == len(scales)
         for top, scale in zip(tops, scales, strict=True):
             check(top, scaled(scores, scale), hidden, k)

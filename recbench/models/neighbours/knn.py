@@ -24,6 +24,11 @@ from recbench.models.scorers import Base, Query, Scorer, SparseItemItem
 from recbench.params import inlined, param
 from recbench.registry import MODELS
 
+SYMBOLS = (
+    "I_u: items of u; f(a, b): x_a·x_b / (√n_a √n_b + h) of cosine, x_a·x_b / (n_a + n_b - "
+    "x_a·x_b + h) of jaccard, x_a·x_b / (n_a n_b^α + h) of conditional, x_a·x_b of dot; x_a: "
+    "weights of what a has; n_a = |x_a|²; h: shrink"
+)
 FEWER = "take fewer neighbours, or a higher k-core"
 ENTRY_BYTES = 12
 """What a vote takes, at most."""
@@ -67,6 +72,8 @@ class ItemKnn(Model):
     """Recommend what is most like the items of the history."""
 
     cite = "Deshpande and Karypis (2004), Item-based top-N recommendation algorithms"
+    formula = "s_uj = Σ_(i in I_u) w_ij, w_ij = f(i, j) of the k nearest, else 0"
+    symbols = SYMBOLS
     family = ItemNeighbours()
     measure: Measure = inlined(Measure)
     alpha: float | None = param(
@@ -207,5 +214,7 @@ class UserKnn(Model):
     cite = (
         "Herlocker et al. (1999), An Algorithmic Framework for Performing Collaborative Filtering"
     )
+    formula = "s_uj = Σ_(v has j) w_vu, w_vu = f(v, u) of the k nearest, else 0"
+    symbols = SYMBOLS
     family = Crowds()
     measure: Measure = inlined(Measure)

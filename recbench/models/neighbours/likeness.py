@@ -9,7 +9,8 @@ With x_d the weights of what document d has, and n_d = |x_d|², they are
     dot           x_d·x_e
 
 where h is the shrinkage. With weights of one, x_d·x_e is what d and e have in common and n_d how
-much d has, so at α = 0 and h = 0 the conditional probability is that of e where there is d.
+much d has, so at α = 0 and h = 0 the conditional probability is that of e where there is d. Users
+have α = 0: it would only scale all scores of one of them.
 """
 
 from dataclasses import dataclass

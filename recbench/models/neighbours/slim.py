@@ -83,6 +83,11 @@ class Slim(Model):
     """Sparse non-negative regression of every item on all others (SLIM)."""
 
     cite = "Ning and Karypis (2011), SLIM: Sparse Linear Methods for Top-N Recommender Systems"
+    formula = "½ |R_j - R w|² + ½ m α (1 - ρ) |w|² + m α ρ |w|_1, where w >= 0 and w_j = 0"
+    symbols = (
+        "of each item j; R: train matrix of m users, R_j: its column j; w: weights of the items, "
+        "whose sum over a user's items is the score of j; α: alpha; ρ: l1-ratio"
+    )
     family = ElasticNets()
     alpha: float | None = param(
         None, help="strength α of both penalties: l1 = m α ρ, l2 = m α (1 - ρ) for m users "
