@@ -28,8 +28,8 @@ from recbench.linalg.types import Floats, Indices, Progress, silent
 COLUMNS = 8
 """Columns of a task: few, as those of popular items take a thousand times as long as others."""
 
-FEW = 4096
-"""So many members may be before they are let in with care: their square takes 64 MB."""
+FEW = 2048
+"""So many members may be before they are let in with care: their square takes 16 MB."""
 
 
 @dataclass(frozen=True)

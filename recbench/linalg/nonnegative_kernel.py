@@ -25,41 +25,44 @@ would be lost when they join."""
 
 
 @compiled
-def _reach(candidates: Columns, weights: Vector, starts: Starts, columns: Columns, values: Values,
-           reach: Vector) -> None:  # fmt: skip
-    """G w at the candidates, who are all that have weights; elsewhere it means nothing.
+def _reach(candidates: Columns, members: Columns, weights: Vector, starts: Starts,
+           columns: Columns, values: Values, lower: Starts, reach: Vector) -> None:  # fmt: skip
+    """G w at the candidates; elsewhere it means nothing.
 
-    G is symmetric: rows are read up to their diagonal, as in `_square`.
+    That is the rows of all members or, as G is symmetric, those of all candidates up to their
+    diagonal: whichever are fewer numbers. Where items come by falling popularity the parts up to
+    the diagonal are short.
     """
     reach[:] = 0.0
+    whole, half = 0, 0
+    for i in members:
+        whole += starts[i + 1] - starts[i] if weights[i] > 0.0 else 0
     for i in candidates:
-        own, total = weights[i], 0.0
-        for e in range(starts[i], starts[i + 1]):
-            c = columns[e]
-            if c >= i:
-                if c == i:
-                    total += own * values[e]
-                break
-            total += weights[c] * values[e]
-            reach[c] += own * values[e]
-        reach[i] += total
+        half += lower[i]
+    if whole <= half:
+        for i in members:
+            own = weights[i]
+            if own > 0.0:
+                for e in range(starts[i], starts[i + 1]):
+                    reach[columns[e]] += own * values[e]
+        return
+    for i in candidates:
+        own, total, end = weights[i], 0.0, starts[i] + lower[i]
+        for e in range(starts[i], end):
+            total += weights[columns[e]] * values[e]
+            reach[columns[e]] += own * values[e]
+        reach[i] += total - own * values[end - 1]  # the diagonal was met twice
 
 
 @compiled
 def _square(members: Columns, places: Columns, starts: Starts, columns: Columns, values: Values,
-            square: Values) -> None:  # fmt: skip
-    """G between the members. Of a pair, the row of the later one is read, up to its diagonal.
-
-    Where items come by falling popularity these are the shorter parts of rows.
-    """
+            lower: Starts, square: Values) -> None:  # fmt: skip
+    """G between the members. Of a pair, the row of the later one is read, up to its diagonal."""
     square[:] = 0.0
     for i in members:
         p = places[i]
-        for e in range(starts[i], starts[i + 1]):
-            c = columns[e]
-            if c > i:
-                break
-            q = places[c]
+        for e in range(starts[i], starts[i] + lower[i]):
+            q = places[columns[e]]
             if q >= 0:
                 square[p, q] = values[e]
                 square[q, p] = values[e]
@@ -141,6 +144,7 @@ def solve_columns(
     starts: Starts,
     columns: Columns,
     values: Values,
+    lower: Starts,
     diagonal: Vector,
     penalties: npt.NDArray[np.float64],
     tolerance: float,
@@ -178,7 +182,10 @@ def solve_columns(
                 if count == 0:
                     reach[:] = 0.0
                 else:
-                    _reach(candidates[:able], weights, starts, columns, values, reach)
+                    _reach(
+                        candidates[:able], members[:count], weights, starts, columns, values,
+                        lower, reach,
+                    )  # fmt: skip
                 count, worst, waiting = _select(
                     candidates[:able], members, count, places, weights, reach, target, diagonal,
                     l1, l2, least, few,
@@ -188,7 +195,7 @@ def solve_columns(
                 if count * count > len(room):
                     room = np.empty(2 * count * count, np.float32)
                 square = room[: count * count].reshape(count, count)
-                _square(members[:count], places, starts, columns, values, square)
+                _square(members[:count], places, starts, columns, values, lower, square)
                 goal = max(least, AHEAD * worst) if waiting else least
                 sweeps, moved = _descend(
                     members[:count], weights, reach, target, square, l1, l2, goal, left

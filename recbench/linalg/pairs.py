@@ -23,11 +23,13 @@ ENTRY_BYTES = 8
 
 
 class Pairs(NamedTuple):
-    """A symmetric sparse matrix by rows, and its diagonal."""
+    """A symmetric sparse matrix by rows, its lower triangle, and its diagonal."""
 
     starts: Counts
     columns: Indices
     values: Floats
+    lower: Counts
+    """How many entries of each row are up to its diagonal, itself included."""
     diagonal: Vector
 
 
@@ -44,8 +46,7 @@ def gram(matrix: sparse.csr_array, reserve: Callable[[int], None]) -> Pairs:
         starts = np.concatenate([[0], np.cumsum(counts)])
         reserve(ENTRY_BYTES * int(starts[-1]))
         columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-        diagonal = np.zeros(n)
-        found = Pairs(starts, columns, values, diagonal)
+        found = Pairs(starts, columns, values, np.zeros(n, np.int64), np.zeros(n))
         blas.finish(pool, fill_rows, ((*rows, *sides, *found) for rows in work))
     return found
 

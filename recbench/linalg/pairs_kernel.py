@@ -46,9 +46,10 @@ def fill_rows(
     out_starts: Starts,
     out_columns: Columns,
     out_values: Values,
+    lower: Starts,
     diagonal: npt.NDArray[np.float64],
 ) -> None:
-    """Write those rows, and what they have on the diagonal."""
+    """Write those rows, what they have up to the diagonal, and on it."""
     n = len(out_starts) - 1
     seen = np.full(n, -1, np.int32)
     sums = np.zeros(n)
@@ -67,5 +68,7 @@ def fill_rows(
                 out_columns[place] = c
                 out_values[place] = sums[c]
                 place += 1
+            if c == i:
+                lower[i] = place - out_starts[i]
         if seen[i] == i:
             diagonal[i] = np.float32(sums[i])
