@@ -15,9 +15,9 @@ Columns = npt.NDArray[np.int32]
 Values = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float64]
 
-NEAR = 0.05
-"""Where there is no room for all, items join whose step would lower the objective by this share of
-the best such step."""
+JOIN = 256
+"""Where there is no room for all, so many join, or as many as there are members: those whose step
+would lower the objective most."""
 
 AHEAD = 0.1
 """While others wait, members come to rest to this share of what these violate, as resting better
@@ -101,8 +101,8 @@ def _descend(members: Columns, weights: Vector, reach: Vector, target: Vector, s
 
 @compiled
 def _select(candidates: Columns, members: Columns, count: int, places: Columns, weights: Vector,
-            reach: Vector, target: Vector, diagonal: Vector, l1: float, l2: float,
-            least: float, few: int) -> tuple[int, float, bool]:  # fmt: skip
+            reach: Vector, target: Vector, diagonal: Vector, gains: Vector,
+            l1: float, l2: float, least: float, few: int) -> tuple[int, float, bool]:  # fmt: skip
     """Let members without a weight go, and others in: the worst, where there are more than few.
 
     Returns how many members there are, by how much the worst violated, and whether some wait.
@@ -116,24 +116,26 @@ def _select(candidates: Columns, members: Columns, count: int, places: Columns, 
             kept += 1
         else:
             places[i] = -1
-    worst, best, found = 0.0, 0.0, 0
+    worst, found = 0.0, 0
     for i in candidates:
         if places[i] < 0:
             violation = target[i] - reach[i] - l1
             if violation > least:
-                found += 1
                 worst = max(worst, violation)
-                best = max(best, violation * violation / (diagonal[i] + l2))
+                gains[found] = violation * violation / (diagonal[i] + l2)
+                found += 1
     waiting = kept + found > few
-    near = NEAR * best if waiting else 0.0
-    if worst > 0.0:
-        for i in candidates:
-            if places[i] < 0:
-                violation = target[i] - reach[i] - l1
-                if violation > least and violation * violation >= near * (diagonal[i] + l2):
-                    members[kept] = i
-                    places[i] = kept
-                    kept += 1
+    join = max(JOIN, kept)
+    near = 0.0
+    if waiting and found > join:
+        near = np.partition(gains[:found], found - join)[found - join]
+    for i in candidates:
+        if places[i] < 0:
+            violation = target[i] - reach[i] - l1
+            if violation > least and violation * violation / (diagonal[i] + l2) >= near:
+                members[kept] = i
+                places[i] = kept
+                kept += 1
     return kept, worst, waiting
 
 
@@ -162,7 +164,7 @@ def solve_columns(
     places = np.full(n, -1, np.int32)
     members = np.empty(n, np.int32)
     candidates = np.empty(n, np.int32)
-    weights, reach, target = np.zeros(n), np.zeros(n), np.zeros(n)
+    weights, reach, target, gains = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     room = np.empty(0, np.float32)
     items, solved, used = np.empty(1024, np.int32), np.empty(1024, np.float64), 0
     for j in range(first, last):
@@ -188,7 +190,7 @@ def solve_columns(
                     )  # fmt: skip
                 count, worst, waiting = _select(
                     candidates[:able], members, count, places, weights, reach, target, diagonal,
-                    l1, l2, least, few,
+                    gains, l1, l2, least, few,
                 )  # fmt: skip
                 if count == 0 or left == 0 or (worst == 0.0 and moved <= least):
                     break

@@ -174,28 +174,60 @@ def top_of_sparse(
     k: int,
     scales: Scales = (None,),
     progress: Progress = silent,
-    likeness: Likeness | None = None,
 ) -> list[Top]:
-    """Rank a sparse matrix times a sparse one, or the likenesses that this product makes."""
+    """Rank a sparse matrix times a sparse one."""
     from recbench.linalg.topk_kernel import search_sparse
 
-    if left.shape[1] != right.shape[0]:
-        raise ValueError(f"{left.shape[1]} columns times {right.shape[0]} rows do not fit together")
-    if hidden.shape != (left.shape[0], right.shape[1]):
-        raise ValueError(f"what is hidden has the shape {hidden.shape}, not that of the product")
-    dtype = real_dtype(right.data)
-    search = Search(hidden, k, scales, dtype)
-    sides = (*_compressed(left, dtype), *_compressed(right, dtype))
-    like = likeness or Likeness(np.ones(0), np.ones(0))
-    kind = 0 if likeness is None else 2 if like.union else 1
-    sizes = _plain(like.rows, dtype), _plain(like.columns, dtype), dtype.type(like.shrink)
-    rows_before = shares.fair(_products(left, right), shares.for_cores(SPARSE_EACH))
-    with blas.workers() as pool:
-        tasks = ((rows, *sides, kind, *sizes, search.lists) for rows in rows_before)
-        for done, _ in enumerate(blas.run_all(pool, search_sparse, tasks), start=1):
-            progress(done * left.shape[0] // len(rows_before), left.shape[0])
+    search = Search(hidden, k, scales, real_dtype(right.data))
+    _run_sparse(search_sparse, left, right, search, (), progress)
     search.check()
     return search.tops()
+
+
+def top_alike(
+    left: sparse.csr_array,
+    right: sparse.csr_array,
+    itself: Indices,
+    k: int,
+    likeness: Likeness,
+    progress: Progress = silent,
+) -> Top:
+    """For each row the columns most like it, by the product of two sparse matrices.
+
+    What has a product of zero is not alike, nor is the column that a row is `itself`; -1: none.
+    """
+    from recbench.linalg.topk_kernel import search_alike
+
+    dtype = real_dtype(right.data)
+    nothing = sparse.csr_array((left.shape[0], right.shape[1]), dtype=np.float32)
+    shape, search = nothing.shape, Search(nothing, k, (None,), dtype)
+    sizes = _plain(likeness.rows, dtype), _plain(likeness.columns, dtype)
+    if (len(itself), *map(len, sizes)) != (shape[0], *shape):
+        raise ValueError(f"sizes of {len(sizes[0])} rows and {len(sizes[1])} columns of {shape}")
+    more = (_plain(itself, np.int32), *sizes, dtype.type(likeness.shrink), likeness.union)
+    _run_sparse(search_alike, left, right, search, more, progress)
+    return search.tops()[0]
+
+
+def _run_sparse(
+    kernel: Callable[..., None],
+    left: sparse.csr_array,
+    right: sparse.csr_array,
+    search: "Search",
+    more: tuple[Any, ...],
+    progress: Progress,
+) -> None:
+    """Search all rows of a product of sparse matrices, in shares of about equal work."""
+    _, rows, _ = search.lists.scores.shape
+    shape = left.shape[0], right.shape[1]
+    if left.shape[1] != right.shape[0] or shape != (rows, search.lists.scales.shape[1]):
+        raise ValueError(f"{left.shape} times {right.shape} is not of the shape that is searched")
+    sides = (*_compressed(left, search.dtype), *_compressed(right, search.dtype))
+    work = shares.fair(_products(left, right), shares.for_cores(SPARSE_EACH))
+    with blas.workers() as pool:
+        tasks = ((part, *sides, *more, search.lists) for part in work)
+        for done, _ in enumerate(blas.run_all(pool, kernel, tasks), start=1):
+            progress(done * rows // len(work), rows)
 
 
 def _products(left: sparse.csr_array, right: sparse.csr_array) -> Counts:

@@ -174,16 +174,9 @@ def search_sparse(
     right_starts: npt.NDArray[np.int64],
     right_columns: Columns,
     right_values: Floats,
-    kind: int,
-    row_sizes: Floats,
-    column_sizes: Floats,
-    shrink: float,
     lists: Lists,
 ) -> None:
-    """Search a range of rows of a product of sparse matrices, or what `kind` makes of it.
-
-    0 is the product itself; 1 and 2 are divided by sizes, see `topk.Likeness`.
-    """
+    """Search a range of rows of a product of sparse matrices."""
     total = np.empty(lists.scales.shape[1], right_values.dtype)
     stretch, rest = _room(STRETCH, total), _room(len(total) % STRETCH, total)
     for row in range(rows[0], rows[1]):
@@ -192,15 +185,54 @@ def search_sparse(
             weight, u = weights[t], columns[t]
             for e in range(right_starts[u], right_starts[u + 1]):
                 total[right_columns[e]] += weight * right_values[e]
-        if kind != 0:
-            own = row_sizes[row]
-            for j in range(len(total)):
-                if total[j] != 0:
-                    size = own * column_sizes[j]
-                    if kind == 2:
-                        size = own + column_sizes[j] - total[j]
-                    total[j] /= size + shrink
         _offer_row(total, row, 0, lists, stretch, rest)
+
+
+@compiled
+def search_alike(
+    rows: tuple[int, int],
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    right_starts: npt.NDArray[np.int64],
+    right_columns: Columns,
+    right_values: Floats,
+    itself: Columns,
+    row_sizes: Floats,
+    column_sizes: Floats,
+    shrink: float,
+    union: bool,
+    lists: Lists,
+) -> None:
+    """Search a range of rows for what is like them, see `topk.Likeness`; zero is not alike.
+
+    Only columns that are met are looked at, in the order in which they are.
+    """
+    total = np.zeros(len(column_sizes), right_values.dtype)
+    seen = np.full(len(column_sizes), -1, np.int32)
+    met = np.empty(len(column_sizes), np.int32)
+    for row in range(rows[0], rows[1]):
+        count = 0
+        for t in range(starts[row], starts[row + 1]):
+            weight, u = weights[t], columns[t]
+            for e in range(right_starts[u], right_starts[u + 1]):
+                c = right_columns[e]
+                if seen[c] != row:
+                    seen[c] = row
+                    total[c] = 0
+                    met[count] = c
+                    count += 1
+                total[c] += weight * right_values[e]
+        scores, items = lists.scores[0, row], lists.items[0, row]
+        for c in met[:count]:
+            if total[c] > 0 and c != itself[row]:
+                size = row_sizes[row] * column_sizes[c]
+                if union:
+                    size = row_sizes[row] + column_sizes[c] - total[c]
+                total[c] /= size + shrink
+                if total[c] > scores[0] or (total[c] == scores[0] and c < items[0]):
+                    scores[0], items[0] = total[c], c
+                    _sift(scores, items)
 
 
 @compiled

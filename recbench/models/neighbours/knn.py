@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from recbench.linalg import topk
+from recbench.linalg.rows import every
 from recbench.linalg.topk import Likeness, Scales, Top
 from recbench.linalg.types import Floats, Indices, Progress, Vector, silent
 from recbench.models.base import Family, Model
@@ -53,11 +54,9 @@ class ItemNeighbours(Family["ItemKnn"]):
         ctx.reserve(ENTRY_BYTES * entries, f"neighbours of {n:,} items", FEWER)
         documents = sparse.csr_array(train.T)
         weighted = Weigher.of(first.measure, documents)(documents, ctx.dtype)
-        itself = sparse.csr_array(sparse.eye_array(n))
-        (top,) = topk.top_of_sparse(
-            weighted, sparse.csr_array(weighted.T), itself, max(wanted),
-            progress=partial(ctx.progress, "item neighbours"),
-            likeness=first.likeness(squares(weighted)),
+        top = topk.top_alike(
+            weighted, sparse.csr_array(weighted.T), every(n), max(wanted),
+            first.likeness(squares(weighted)), partial(ctx.progress, "item neighbours"),
         )  # fmt: skip
         return [Scorer(SparseItemItem(first.weights(votes(top, k, n)))) for k in wanted]
 
@@ -116,18 +115,10 @@ class Crowd:
 
     def nearest(self, history: sparse.csr_array, rows: Indices, k: int) -> Top:
         """The k users most like some others, who are not their own neighbours."""
-        users = self.train.shape[0]
         weighted = self.weigher(history, self.train.dtype)
-        known = rows >= 0
-        starts = np.concatenate([[0], np.cumsum(known)])
-        itself = sparse.csr_array(
-            (np.ones(known.sum(), np.float32), rows[known], starts), shape=(len(rows), users)
-        )
         likeness = self._measure.likeness(squares(weighted), self._sizes)
-        (top,) = topk.top_of_sparse(
-            weighted, self._by_item, itself, min(k, users), likeness=likeness
-        )
-        return top
+        k = min(k, self.train.shape[0])
+        return topk.top_alike(weighted, self._by_item, rows, k, likeness)
 
     def votes(self, top: Top, k: int) -> sparse.csr_array:
         """Those of the first k of each list."""

@@ -114,9 +114,9 @@ def squares(weighted: sparse.csr_array) -> Vector:
 
 
 def votes(top: Top, k: int, width: int) -> sparse.csr_array:
-    """The first k of each list as a sparse matrix; what is not alike at all has no vote."""
+    """The first k of each list as a sparse matrix; places that are empty have no vote."""
     items, scores = top.items[:, :k], top.scores[:, :k]
-    alike = scores > 0.0
+    alike = items >= 0
     starts = np.concatenate([[0], np.cumsum(alike.sum(axis=1))])
     rows = sparse.csr_array((scores[alike], items[alike], starts), shape=(len(items), width))
     rows.sort_indices()
