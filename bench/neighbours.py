@@ -37,7 +37,7 @@ from recbench.models.scorers import Query
 from recbench.splits.given import Given
 
 ML_1M = "synthetic:users=6040,items=3706,interactions=1000209"
-PENALTIES = ((0.005, 1e-6), (0.005, 0.1))
+PENALTIES = ((0.005, 1e-6), (0.005, 0.01))
 """α and ρ: the one published for Gowalla, and one with fewer weights."""
 K, TOP, BLOCK = 100, 20, 1000
 

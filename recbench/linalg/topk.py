@@ -199,8 +199,9 @@ def top_alike(
     from recbench.linalg.topk_kernel import search_alike
 
     dtype = real_dtype(right.data)
-    nothing = sparse.csr_array((left.shape[0], right.shape[1]), dtype=np.float32)
-    shape, search = nothing.shape, Search(nothing, k, (None,), dtype)
+    shape = left.shape[0], right.shape[1]
+    empty = np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(shape[0] + 1, np.int64)
+    search = Search(sparse.csr_array(empty, shape=shape), k, (None,), dtype)
     sizes = _plain(likeness.rows, dtype), _plain(likeness.columns, dtype)
     if (len(itself), *map(len, sizes)) != (shape[0], *shape):
         raise ValueError(f"sizes of {len(sizes[0])} rows and {len(sizes[1])} columns of {shape}")

@@ -189,6 +189,48 @@ def search_sparse(
 
 
 @compiled
+def _meet(
+    row: int,
+    columns: Columns,
+    weights: Floats,
+    right_starts: npt.NDArray[np.int64],
+    right_columns: Columns,
+    right_values: Floats,
+    total: Floats,
+    seen: Columns,
+    met: Columns,
+) -> int:
+    """Sum up a row of a product, and list the columns it has: first met, first listed.
+
+    Where there are more products than columns it is quicker to list them all. Returns how many are
+    listed; `seen` says of each column in which row it was met last.
+    """
+    products, count = 0, 0
+    for u in columns:
+        products += right_starts[u + 1] - right_starts[u]
+    if products > len(total):
+        total[:] = 0
+        for t in range(len(columns)):
+            weight, u = weights[t], columns[t]
+            for e in range(right_starts[u], right_starts[u + 1]):
+                total[right_columns[e]] += weight * right_values[e]
+        for c in range(len(total)):
+            met[c] = c
+        return len(total)
+    for t in range(len(columns)):
+        weight, u = weights[t], columns[t]
+        for e in range(right_starts[u], right_starts[u + 1]):
+            c = right_columns[e]
+            if seen[c] != row:
+                seen[c] = row
+                total[c] = 0
+                met[count] = c
+                count += 1
+            total[c] += weight * right_values[e]
+    return count
+
+
+@compiled
 def search_alike(
     rows: tuple[int, int],
     starts: npt.NDArray[np.int64],
@@ -204,25 +246,16 @@ def search_alike(
     union: bool,
     lists: Lists,
 ) -> None:
-    """Search a range of rows for what is like them, see `topk.Likeness`; zero is not alike.
-
-    Only columns that are met are looked at, in the order in which they are.
-    """
+    """Search a range of rows for what is like them, see `topk.Likeness`; zero is not alike."""
     total = np.zeros(len(column_sizes), right_values.dtype)
     seen = np.full(len(column_sizes), -1, np.int32)
     met = np.empty(len(column_sizes), np.int32)
     for row in range(rows[0], rows[1]):
-        count = 0
-        for t in range(starts[row], starts[row + 1]):
-            weight, u = weights[t], columns[t]
-            for e in range(right_starts[u], right_starts[u + 1]):
-                c = right_columns[e]
-                if seen[c] != row:
-                    seen[c] = row
-                    total[c] = 0
-                    met[count] = c
-                    count += 1
-                total[c] += weight * right_values[e]
+        a, b = starts[row], starts[row + 1]
+        count = _meet(
+            row, columns[a:b], weights[a:b], right_starts, right_columns, right_values, total,
+            seen, met,
+        )  # fmt: skip
         scores, items = lists.scores[0, row], lists.items[0, row]
         for c in met[:count]:
             if total[c] > 0 and c != itself[row]:
