@@ -195,7 +195,7 @@ def solve_columns(
                 if count == 0 or left == 0 or (worst == 0.0 and moved <= least):
                     break
                 if count * count > len(room):
-                    room = np.empty(2 * count * count, np.float32)
+                    room = np.empty(count * count * 5 // 4, np.float32)
                 square = room[: count * count].reshape(count, count)
                 _square(members[:count], places, starts, columns, values, lower, square)
                 goal = max(least, AHEAD * worst) if waiting else least
