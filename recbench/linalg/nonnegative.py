@@ -8,10 +8,10 @@ Only columns that share a row with j can have a weight, as can only those with G
 others would have to be negative. Coordinate descent goes over few of them, the members: first those
 that promise most, then those that still violate the conditions of the minimum, until none does.
 
-Penalties are taken in turn and each begins where the one before it ended. Where that is changes the
-result by no more than the tolerance: the gradient of what is minimised is then zero, or points out
-of w >= 0, up to this share of the largest G_ij of the column. Every column is one thread's, so the
-result does not depend on the number of threads.
+Penalties are taken in turn and each begins where the one before it ended. Where that is matters
+within the tolerance only: at the end a sweep moves no weight by more, in units of the gradient, than
+this share of the largest G_ij of the column, and nothing without a weight violates the conditions
+by more. Every column is one thread's, so the result does not depend on the number of threads.
 """
 
 from collections.abc import Callable, Sequence

@@ -204,16 +204,17 @@ def solve_columns(
                 )
                 left -= sweeps
             unsettled[j - first, s] = count > 0 and (worst > 0.0 or moved > least)
-            sizes[j - first, s] = count
             if used + count > len(items):
                 size = 2 * (used + count)
                 more, more_solved = np.empty(size, np.int32), np.empty(size, np.float64)
                 more[:used], more_solved[:used] = items[:used], solved[:used]
                 items, solved = more, more_solved
             for i in members[:count]:
-                items[used] = i
-                solved[used] = weights[i]
-                used += 1
+                if weights[i] > 0.0:  # others may have joined when no sweep was left
+                    items[used] = i
+                    solved[used] = weights[i]
+                    used += 1
+                    sizes[j - first, s] += 1
         for i in members[:count]:
             weights[i] = 0.0
             places[i] = -1

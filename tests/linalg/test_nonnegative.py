@@ -80,6 +80,7 @@ def test_threads_change_no_bit(matrix):
 def test_columns_whose_sweeps_run_out_are_counted(matrix):
     (solution,) = solve(matrix, [(0.0, 0.01)], sweeps=1)
     assert 0 < solution.unsettled < matrix.shape[1]
+    assert (solution.weights.data > 0).all()
 
 
 def test_progress_and_memory_are_told(matrix):
