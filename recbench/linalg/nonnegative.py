@@ -9,9 +9,10 @@ others would have to be negative. Coordinate descent goes over few of them, the 
 that promise most, then those that still violate the conditions of the minimum, until none does.
 
 Penalties are taken in turn and each begins where the one before it ended. Where that is matters
-within the tolerance only: at the end a sweep moves no weight by more, in units of the gradient, than
-this share of the largest G_ij of the column, and nothing without a weight violates the conditions
-by more. Every column is one thread's, so the result does not depend on the number of threads.
+within the tolerance only: at the end a sweep moves no weight by more, in units of the gradient,
+than this share of the largest G_ij of the column, and nothing without a weight violates the
+conditions by more. Every column is one thread's, so the result does not depend on the number of
+threads.
 """
 
 from collections.abc import Callable, Sequence

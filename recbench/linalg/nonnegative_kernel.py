@@ -140,6 +140,21 @@ def _select(candidates: Columns, members: Columns, count: int, places: Columns, 
 
 
 @compiled
+def _candidates(j: int, starts: Starts, columns: Columns, values: Values, diagonal: Vector,
+                candidates: Columns, target: Vector) -> tuple[int, float]:  # fmt: skip
+    """List those that share something with column j, and how much: how many, and the most."""
+    able, top = 0, 0.0
+    for e in range(starts[j], starts[j + 1]):
+        i = columns[e]
+        if i != j and diagonal[i] > 0.0:
+            candidates[able] = i
+            able += 1
+            target[i] = values[e]
+            top = max(top, target[i])
+    return able, top
+
+
+@compiled
 def solve_columns(
     first: int,
     last: int,
@@ -168,15 +183,8 @@ def solve_columns(
     room = np.empty(0, np.float32)
     items, solved, used = np.empty(1024, np.int32), np.empty(1024, np.float64), 0
     for j in range(first, last):
-        able, top, count = 0, 0.0, 0
-        for e in range(starts[j], starts[j + 1]):
-            i = columns[e]
-            if i != j and diagonal[i] > 0.0:
-                candidates[able] = i
-                able += 1
-                target[i] = values[e]
-                top = max(top, target[i])
-        least = tolerance * top
+        able, top = _candidates(j, starts, columns, values, diagonal, candidates, target)
+        least, count = tolerance * top, 0
         for s in range(len(penalties)):
             l1, l2 = penalties[s, 0], penalties[s, 1]
             moved, left = np.inf, most
