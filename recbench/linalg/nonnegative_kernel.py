@@ -19,6 +19,8 @@ JOIN = 256
 """Where there is no room for all, so many join, or as many as there are members: those whose step
 would lower the objective most."""
 
+BISECTIONS = 30
+
 AHEAD = 0.1
 """While others wait, members come to rest to this share of what these violate, as resting better
 would be lost when they join."""
@@ -100,6 +102,26 @@ def _descend(members: Columns, weights: Vector, reach: Vector, target: Vector, s
 
 
 @compiled
+def _threshold(gains: Vector, most: int) -> float:
+    """What about so many gains reach, and the largest do: by bisection, quicker to compile than a
+    partition of them.
+    """
+    low, high = 0.0, 0.0
+    for gain in gains:
+        high = max(high, gain)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        reached = 0
+        for gain in gains:
+            reached += gain >= middle
+        if reached > most:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@compiled
 def _select(candidates: Columns, members: Columns, count: int, places: Columns, weights: Vector,
             reach: Vector, target: Vector, diagonal: Vector, gains: Vector,
             l1: float, l2: float, least: float, few: int) -> tuple[int, float, bool]:  # fmt: skip
@@ -125,10 +147,7 @@ def _select(candidates: Columns, members: Columns, count: int, places: Columns, 
                 gains[found] = violation * violation / (diagonal[i] + l2)
                 found += 1
     waiting = kept + found > few
-    join = max(JOIN, kept)
-    near = 0.0
-    if waiting and found > join:
-        near = np.partition(gains[:found], found - join)[found - join]
+    near = _threshold(gains[:found], max(JOIN, kept)) if waiting else 0.0
     for i in candidates:
         if places[i] < 0:
             violation = target[i] - reach[i] - l1

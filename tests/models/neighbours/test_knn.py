@@ -169,7 +169,7 @@ def test_under_cosine_the_lengths_of_bm25_cancel(train):
 
 @pytest.mark.parametrize("model", ["item-knn[k=5]", "user-knn[k=5,weighting=bm25,shrink=2]"])
 def test_fitted_models_come_back_from_disk(tmp_path, model):
-    made = fit(model, toys.two_tastes())
+    made = fit(model, toys.two_tastes(), CONTEXT)
     made.save(tmp_path / "model")
     read = load(tmp_path / "model")
     assert read.recommend([0, 2, 4], 5) == made.recommend([0, 2, 4], 5)

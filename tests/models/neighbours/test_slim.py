@@ -85,7 +85,7 @@ def test_what_is_not_settled_is_a_fact_and_nothing_otherwise(train):
 
 
 def test_a_fitted_model_comes_back_from_disk(tmp_path):
-    made = fit("slim[l2=5]", toys.two_tastes())
+    made = fit("slim[l2=5]", toys.two_tastes(), CONTEXT)
     made.save(tmp_path / "model")
     assert load(tmp_path / "model").recommend([0, 2, 4], 5) == made.recommend([0, 2, 4], 5)
 
