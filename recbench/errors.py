@@ -46,6 +46,9 @@ class Refused(RecbenchError):
 
 ELSEWHERE = {
     "bpr-mf": "mf-bpr", "bprmf": "mf-bpr", "ease-r": "ease", "easer": "ease", "implicit": "ials",
+    "itemknn": "item-knn", "item-cf": "item-knn", "itemcf": "item-knn", "knn": "item-knn",
+    "userknn": "user-knn", "user-cf": "user-knn", "usercf": "user-knn",
+    "slimelastic": "slim", "slim-elastic": "slim", "slim-elasticnet": "slim", "fslim": "slim",
     "mostpop": "popularity", "most-popular": "popularity", "toppop": "popularity",
     "pca": "regularized-pca", "puresvd": "regularized-pca", "svd": "regularized-pca",
     "sgl": "sgl-ed", "wmf": "wrmf", "youtubednn": "youtubenet",
@@ -55,8 +58,8 @@ ELSEWHERE = {
 }  # fmt: skip
 """What things are called elsewhere, and here: meant when there is nothing of that name."""
 KIN = {
-    "dae": "dlae", "item-knn": "ease", "itemknn": "ease", "knn": "ease", "slim": "ease",
-    "mult-dae": "dlae", "mult-vae": "vlae", "multdae": "dlae", "multvae": "vlae", "vae": "vlae",
+    "dae": "dlae", "mult-dae": "dlae", "mult-vae": "vlae", "multdae": "dlae", "multvae": "vlae",
+    "vae": "vlae",
 }  # fmt: skip
 """What is not here and often typed, and what is here and nearest to it."""
 LISTED = ("dataset", "model", "loss", "metric", "split", "reader")

@@ -27,7 +27,7 @@ from recbench.models.factors.losses import Objective, QuadraticLoss
 from recbench.models.loss_contract import check_loss
 from recbench.models.popularity import Constant
 from recbench.models.rounds import Rounds, Schedule, run
-from recbench.models.scorers import Base, Factors, ItemItem, Query, Scorer
+from recbench.models.scorers import Base, Factors, ItemItem, Query, Scorer, SparseItemItem
 from recbench.models.trained.batches import Batch
 from recbench.models.trained.encoders import (
     Bound,
@@ -92,6 +92,7 @@ __all__ = [
     "Rounds",
     "Schedule",
     "Scorer",
+    "SparseItemItem",
     "Split",
     "SplitRule",
     "TableBuilder",

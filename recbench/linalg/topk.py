@@ -1,8 +1,9 @@
 """The k best columns of every row of a matrix that is never held as a whole.
 
 The matrix may be made in blocks of rows by any function, be a sparse matrix times a square one
-that is read in panels of columns, or be a product of two thin factors. In each case scores are
-searched while they are still in the cache. One pass finds the best under many column scales.
+that is read in panels of columns or times another sparse one, or be a product of two thin factors.
+In each case scores are searched while they are still in the cache. One pass finds the best under
+many column scales.
 
 Better means a higher score, then a lower column. Every row is summed and searched by one thread
 in the order of its columns, and BLAS runs on blocks of fixed size with one thread each, so the
@@ -41,6 +42,9 @@ PANEL_WIDTH, PANEL_BYTES = 128, 24 << 20
 
 ROW_COST = 16
 """Searching a row costs about as much as summing this many more entries; used to share out work."""
+
+SPARSE_EACH = 32
+"""Shares of a product of sparse matrices for every core: progress is told after each."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,89 @@ def top_of_product(
             search.check()
             progress(start + panel.shape[1], right.n)
     return search.tops()
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """What is made of the products of rows and columns: product / (size of both + shrink)."""
+
+    rows: Floats
+    columns: Floats
+    """What each row, and each column, brings to the size."""
+    shrink: float = 0.0
+    union: bool = False
+    """Whether the size is the sum of the two less the product, and not the two multiplied."""
+
+
+def top_of_sparse(
+    left: sparse.csr_array,
+    right: sparse.csr_array,
+    hidden: sparse.csr_array,
+    k: int,
+    scales: Scales = (None,),
+    progress: Progress = silent,
+) -> list[Top]:
+    """Rank a sparse matrix times a sparse one."""
+    from recbench.linalg.topk_kernel import search_sparse
+
+    search = Search(hidden, k, scales, real_dtype(right.data))
+    _run_sparse(search_sparse, left, right, search, (), progress)
+    search.check()
+    return search.tops()
+
+
+def top_alike(
+    left: sparse.csr_array,
+    right: sparse.csr_array,
+    itself: Indices,
+    k: int,
+    likeness: Likeness,
+    progress: Progress = silent,
+) -> Top:
+    """For each row the columns most like it, by the product of two sparse matrices.
+
+    What has a product of zero is not alike, nor is the column that a row is `itself`; -1: none.
+    """
+    from recbench.linalg.topk_kernel import search_alike
+
+    dtype = real_dtype(right.data)
+    shape = left.shape[0], right.shape[1]
+    empty = np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(shape[0] + 1, np.int64)
+    search = Search(sparse.csr_array(empty, shape=shape), k, (None,), dtype)
+    sizes = _plain(likeness.rows, dtype), _plain(likeness.columns, dtype)
+    if (len(itself), *map(len, sizes)) != (shape[0], *shape):
+        raise ValueError(f"sizes of {len(sizes[0])} rows and {len(sizes[1])} columns of {shape}")
+    more = (_plain(itself, np.int32), *sizes, dtype.type(likeness.shrink), likeness.union)
+    _run_sparse(search_alike, left, right, search, more, progress)
+    return search.tops()[0]
+
+
+def _run_sparse(
+    kernel: Callable[..., None],
+    left: sparse.csr_array,
+    right: sparse.csr_array,
+    search: "Search",
+    more: tuple[Any, ...],
+    progress: Progress,
+) -> None:
+    """Search all rows of a product of sparse matrices, in shares of about equal work."""
+    _, rows, _ = search.lists.scores.shape
+    shape = left.shape[0], right.shape[1]
+    if left.shape[1] != right.shape[0] or shape != (rows, search.lists.scales.shape[1]):
+        raise ValueError(f"{left.shape} times {right.shape} is not of the shape that is searched")
+    sides = (*_compressed(left, search.dtype), *_compressed(right, search.dtype))
+    work = shares.fair(_products(left, right), shares.for_cores(SPARSE_EACH))
+    with blas.workers() as pool:
+        tasks = ((part, *sides, *more, search.lists) for part in work)
+        for done, _ in enumerate(blas.run_all(pool, kernel, tasks), start=1):
+            progress(done * rows // len(work), rows)
+
+
+def _products(left: sparse.csr_array, right: sparse.csr_array) -> Counts:
+    """What all rows before each one take: their products, and searching them."""
+    lengths = np.diff(right.indptr).astype(np.int64)[left.indices]
+    before = np.concatenate([[0], np.cumsum(lengths)])[left.indptr]
+    return np.asarray(before + (right.shape[1] // ROW_COST + 1) * np.arange(len(left.indptr)))
 
 
 def product(left: sparse.csr_array, right: Panels) -> Floats:

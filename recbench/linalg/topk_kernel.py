@@ -107,16 +107,23 @@ def _room(width: int, like: Floats) -> Floats:
 
 
 @compiled
+def _offer_row(
+    values: Floats, row: int, first: int, lists: Lists, stretch: Floats, rest: Floats
+) -> None:
+    """Offer a row of any length, a stretch at a time, and what is left over."""
+    whole = len(values) // STRETCH * STRETCH
+    for start in range(0, whole, STRETCH):
+        _offer(values[start : start + STRETCH], row, first + start, lists, stretch)
+    _offer(values[whole:], row, first + whole, lists, rest)
+
+
+@compiled
 def search_block(block: Floats, row: int, column: int, lists: Lists) -> None:
     """Search a dense block of scores whose corner is at (row, column)."""
     rows, columns = block.shape
-    whole = columns // STRETCH * STRETCH
-    stretch, rest = _room(STRETCH, block), _room(columns - whole, block)
+    stretch, rest = _room(STRETCH, block), _room(columns % STRETCH, block)
     for i in range(rows):
-        for start in range(0, whole, STRETCH):
-            values = block[i, start : start + STRETCH]
-            _offer(values, row + i, column + start, lists, stretch)
-        _offer(block[i, whole:], row + i, column + whole, lists, rest)
+        _offer_row(block[i], row + i, column, lists, stretch, rest)
 
 
 @compiled
@@ -156,6 +163,109 @@ def search_product(
         a, b = starts[row], starts[row + 1]
         _combine(columns[a:b], weights[a:b], panel, total)
         _offer(total, row, first, lists, scaled)
+
+
+@compiled
+def search_sparse(
+    rows: tuple[int, int],
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    right_starts: npt.NDArray[np.int64],
+    right_columns: Columns,
+    right_values: Floats,
+    lists: Lists,
+) -> None:
+    """Search a range of rows of a product of sparse matrices."""
+    total = np.empty(lists.scales.shape[1], right_values.dtype)
+    stretch, rest = _room(STRETCH, total), _room(len(total) % STRETCH, total)
+    for row in range(rows[0], rows[1]):
+        total[:] = 0
+        for t in range(starts[row], starts[row + 1]):
+            weight, u = weights[t], columns[t]
+            for e in range(right_starts[u], right_starts[u + 1]):
+                total[right_columns[e]] += weight * right_values[e]
+        _offer_row(total, row, 0, lists, stretch, rest)
+
+
+@compiled
+def _meet(
+    row: int,
+    columns: Columns,
+    weights: Floats,
+    right_starts: npt.NDArray[np.int64],
+    right_columns: Columns,
+    right_values: Floats,
+    total: Floats,
+    seen: Columns,
+    met: Columns,
+) -> int:
+    """Sum up a row of a product, and list the columns it has: first met, first listed.
+
+    Where there are more products than columns it is quicker to list them all. Returns how many are
+    listed; `seen` says of each column in which row it was met last.
+    """
+    products, count = 0, 0
+    for u in columns:
+        products += right_starts[u + 1] - right_starts[u]
+    if products > len(total):
+        total[:] = 0
+        for t in range(len(columns)):
+            weight, u = weights[t], columns[t]
+            for e in range(right_starts[u], right_starts[u + 1]):
+                total[right_columns[e]] += weight * right_values[e]
+        for c in range(len(total)):
+            met[c] = c
+        return len(total)
+    for t in range(len(columns)):
+        weight, u = weights[t], columns[t]
+        for e in range(right_starts[u], right_starts[u + 1]):
+            c = right_columns[e]
+            if seen[c] != row:
+                seen[c] = row
+                total[c] = 0
+                met[count] = c
+                count += 1
+            total[c] += weight * right_values[e]
+    return count
+
+
+@compiled
+def search_alike(
+    rows: tuple[int, int],
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    right_starts: npt.NDArray[np.int64],
+    right_columns: Columns,
+    right_values: Floats,
+    itself: Columns,
+    row_sizes: Floats,
+    column_sizes: Floats,
+    shrink: float,
+    union: bool,
+    lists: Lists,
+) -> None:
+    """Search a range of rows for what is like them, see `topk.Likeness`; zero is not alike."""
+    total = np.zeros(len(column_sizes), right_values.dtype)
+    seen = np.full(len(column_sizes), -1, np.int32)
+    met = np.empty(len(column_sizes), np.int32)
+    for row in range(rows[0], rows[1]):
+        a, b = starts[row], starts[row + 1]
+        count = _meet(
+            row, columns[a:b], weights[a:b], right_starts, right_columns, right_values, total,
+            seen, met,
+        )  # fmt: skip
+        scores, items = lists.scores[0, row], lists.items[0, row]
+        for c in met[:count]:
+            if total[c] > 0 and c != itself[row]:
+                size = row_sizes[row] * column_sizes[c]
+                if union:
+                    size = row_sizes[row] + column_sizes[c] - total[c]
+                total[c] /= size + shrink
+                if total[c] > scores[0] or (total[c] == scores[0] and c < items[0]):
+                    scores[0], items[0] = total[c], c
+                    _sift(scores, items)
 
 
 @compiled

@@ -107,6 +107,24 @@ class ItemItem(Base):
         )
 
 
+class SparseItemItem(Base):
+    """The same with a sparse w, which is stored by rows: each item's votes for others."""
+
+    def __init__(self, weights: sparse.csr_array) -> None:
+        self.weights, self.n_items = weights, weights.shape[1]
+
+    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+        """Add up the votes of every history."""
+        votes = history.astype(self.weights.dtype) @ self.weights
+        return np.asarray(votes.toarray())
+
+    def top(self, query: Query, scales: Scales = (None,), progress: Progress = silent) -> list[Top]:
+        """Add up and rank user by user, while the scores of one are in the cache."""
+        return topk.top_of_sparse(
+            query.history, self.weights, query.seen, query.k, scales, progress
+        )
+
+
 Strangers = Callable[[sparse.csr_array], Floats]
 """Vectors from histories."""
 

@@ -24,11 +24,16 @@ from recbench.models.trained.loss import Loss
 from recbench.registry import LOSSES, build
 
 _LOSSES = "recbench.models.factors.losses"
+_NEIGHBOURS = "recbench.models.neighbours"
 _SUBSPACE = "recbench.models.linear.subspace"
 _TRAINED = "recbench.models.trained"
 KINDS = {
     "constant": "recbench.models.popularity:Constant",
     "item-item": "recbench.models.scorers:ItemItem",
+    "sparse-item-item": "recbench.models.scorers:SparseItemItem",
+    "user-neighbours": f"{_NEIGHBOURS}.knn:UserNeighbours",
+    "crowd": f"{_NEIGHBOURS}.knn:Crowd",
+    "weigher": f"{_NEIGHBOURS}.likeness:Weigher",
     "dense": "recbench.linalg.topk:DensePanels",
     "low-rank": f"{_SUBSPACE}:LowRank",
     "shrunk": f"{_SUBSPACE}:Shrunk",

@@ -97,7 +97,7 @@ def scaled(scores, scale):
 
 @given(worlds())
 @few
-def test_all_three_ways_equal_a_full_sort(world):
+def test_all_ways_equal_a_full_sort(world):
     left, right, hidden, k, scales = world
     scores = np.asarray(left @ right)
     factors = left.toarray()
@@ -108,6 +108,46 @@ def test_all_three_ways_equal_a_full_sort(world):
         assert len(tops) == len(scales)
         for top, scale in zip(tops, scales, strict=True):
             check(top, scaled(scores, scale), hidden, k)
+
+
+@given(worlds())
+@few
+def test_products_of_sparse_matrices_equal_a_full_sort(world):
+    left, right, hidden, k, scales = world
+    right = right.astype(np.float64)
+    scores = np.asarray(left @ right)
+    tops = topk.top_of_sparse(left, sparse.csr_array(right), hidden, k, scales)
+    for top, scale in zip(tops, scales, strict=True):
+        check(top, scaled(scores, scale), hidden, k)
+
+
+@pytest.mark.parametrize("density", [0.02, 0.4])
+@pytest.mark.parametrize("union", [False, True])
+def test_what_is_most_alike_equals_a_full_sort(density, union):
+    """Of integers, many are alike; with few of them columns are met out of order."""
+    rng = np.random.default_rng(7)
+    dense = (rng.random((50, 20)) < density).astype(np.float64)
+    left, product = sparse.csr_array(dense), dense @ dense.T
+    sizes = 1.0 + dense.sum(axis=1)
+    itself = np.arange(50, dtype=np.int32)
+    itself[::5] = -1
+    likeness = topk.Likeness(sizes, sizes, 0.5, union)
+    top = topk.top_alike(left, sparse.csr_array(left.T), itself, 6, likeness)
+    both = np.add.outer(sizes, sizes) - product if union else np.multiply.outer(sizes, sizes)
+    hidden = product == 0
+    hidden[itself >= 0, itself[itself >= 0]] = True
+    check(top, product / (both + 0.5), sparse.csr_array(hidden), 6)
+
+
+def test_sparse_products_that_do_not_fit_together_are_refused():
+    one, other = sparse.csr_array(np.ones((2, 3))), sparse.csr_array(np.ones((4, 3)))
+    with pytest.raises(ValueError, match="is not of the shape that is searched"):
+        topk.top_of_sparse(one, other, sparse.csr_array(np.ones((2, 3))), 1)
+    with pytest.raises(ValueError, match="sizes of 3 rows and 3 columns"):
+        topk.top_alike(
+            one, sparse.csr_array(one.T), np.zeros(2, np.int32), 1,
+            topk.Likeness(np.ones(3), np.ones(3)),
+        )  # fmt: skip
 
 
 @given(worlds())

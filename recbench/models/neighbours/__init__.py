@@ -1,0 +1,1 @@
+"""Neighbours: sparse weights between items, and between users."""
