@@ -47,7 +47,7 @@ def test_what_is_like_nothing_is_not_guessed(kind, typed, told):
 
 
 @pytest.mark.parametrize(
-    ("typed", "nearest"), [("itemknn", "ease"), ("Item_KNN", "ease"), ("multvae", "vlae")]
+    ("typed", "nearest"), [("multdae", "dlae"), ("Mult_VAE", "vlae"), ("multvae", "vlae")]
 )
 def test_of_what_is_not_here_the_nearest_is_named(typed, nearest):
     told = f"unknown model '{typed}'; it is not here, and nearest to it is '{nearest}'"
