@@ -33,7 +33,6 @@ def _of_contest(trials: Sequence[Row], select: str) -> Iterator[str]:
     top = max(row.metrics[select] for row in trials)
     winners = [row for row in trials if row.metrics[select] == top]
     points, best = ([_numbers(row.parameters) for row in some] for some in (trials, winners))
-    specs = _specs(winners[0])
     axes = {name: sorted({p[name] for p in points if name in p}) for name in best[0]}
     several = sum(len(values) > 1 for values in axes.values()) > 1
     for name, values in axes.items():
@@ -41,9 +40,8 @@ def _of_contest(trials: Sequence[Row], select: str) -> Iterator[str]:
             continue  # no value comes twice: drawn at random, and by chance each may be an end
         at_best = {point.get(name) for point in best}
         for end, word in ((values[0], "lowest"), (values[-1], "highest")):
-            # What is not known here, a plugin's, is taken to end at 0.
-            bound = specs[name].ends_at(end) if name in specs else end == 0
-            if len(values) >= FEWEST and at_best == {end} and not bound:
+            at_edge = len(values) >= FEWEST and at_best == {end}
+            if at_edge and not _nothing_beyond(winners[0], name, end):
                 model = winners[0].model
                 yield (
                     f"warning: {model} is best at {name}={format_value(end)}, the {word} of "
@@ -70,6 +68,12 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _nothing_beyond(row: Row, name: str, end: float) -> bool:
+    """Whether a parameter ends there; what is not known here, a plugin's, is taken to end at 0."""
+    specs = _specs(row)  # loads the model: only for winners that are at an edge
+    return specs[name].ends_at(end) if name in specs else end == 0
 
 
 def _specs(row: Row) -> Mapping[str, Param]:
