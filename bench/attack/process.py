@@ -5,6 +5,7 @@ that there can be many. What happens before recbench is loaded and after its las
 this way, and needs a whole process.
 """
 
+import codecs
 import ctypes
 import os
 import select
@@ -102,6 +103,7 @@ def _be(start: Start, err: int) -> NoReturn:
         out = os.open(os.devnull, os.O_WRONLY) if start.out is None else start.out
         for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
             os.dup2(stream, number)
+        codecs.lookup(start.environment.get("PYTHONIOENCODING", "utf-8"))  # as Python has by now
         if start.mounts:
             _apart(start.mounts)
             os.chdir(start.within)

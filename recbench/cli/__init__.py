@@ -46,6 +46,8 @@ COMMANDS = {
 NO_WORDS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What newer versions of click raise to show the help of a command without words."""
 
+NO_THREAD = "can't start new thread"
+"""What Python says where memory ends."""
 ONCE = frozenset([
     "dataset", "data", "user", "item", "value", "minimum", "time", "core", "split", "select",
     "seed", "model", "saved",
@@ -176,7 +178,8 @@ def known_error(error: BaseException) -> RecbenchError | None:
     if isinstance(error, SystemExit):  # no code of ours ends the program
         end = f"ended the program (sys.exit({error.code!r:.60}))"
         return RecbenchError(f"a plugin, or what it imports, {end}")
-    if isinstance(error, MemoryError):  # Arrow's, too
+    no_thread = isinstance(error, RuntimeError) and NO_THREAD in str(error)
+    if isinstance(error, MemoryError) or no_thread:  # Arrow's, too
         return RecbenchError(f"there is not enough memory ({error})")
     place = place_of(error)
     if isinstance(error, ImportError):  # that one, again, or an installation that is not whole
