@@ -18,7 +18,10 @@ from recbench.errors import DataError, UsageError
         (SystemExit(0), "a plugin, or what it imports, ended the program (sys.exit(0))"),
         (MemoryError("of 9 GB"), "there is not enough memory (of 9 GB)"),
         (pa.ArrowMemoryError("of 9 GB"), "there is not enough memory (of 9 GB)"),
-        (RuntimeError("can't start new thread"), "not enough memory (can't start new thread)"),
+        (
+            RuntimeError("can't start new thread"),
+            "there is not enough memory (can't start new thread)",
+        ),
         (ImportError("failed to map"), "a library cannot be loaded (failed to map)"),
         (GeneratorExit("x"), "a plugin, or what it imports, raised GeneratorExit: x"),
     ],
