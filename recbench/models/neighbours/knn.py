@@ -35,6 +35,11 @@ ENTRY_BYTES = 12
 """What a vote takes, at most."""
 
 
+def _but_k(model: "ItemKnn | UserKnn") -> str:
+    """What models share that differ in k alone."""
+    return replace(model, measure=replace(model.measure, k=1)).text
+
+
 class ItemNeighbours(Family["ItemKnn"]):
     """Fits every k from one search."""
 
@@ -42,7 +47,7 @@ class ItemNeighbours(Family["ItemKnn"]):
 
     def key(self, model: "ItemKnn") -> Hashable:
         """Everything but k."""
-        return replace(model, measure=replace(model.measure, k=1)).text
+        return _but_k(model)
 
     def fit(
         self, models: Sequence["ItemKnn"], train: sparse.csr_array, ctx: Context
@@ -182,7 +187,7 @@ class Crowds(Family["UserKnn"]):
 
     def key(self, model: "UserKnn") -> Hashable:
         """Everything but k."""
-        return replace(model, measure=replace(model.measure, k=1)).text
+        return _but_k(model)
 
     def fit(
         self, models: Sequence["UserKnn"], train: sparse.csr_array, ctx: Context
