@@ -29,6 +29,8 @@ class Estimate:
 
     task: Task
     memory: int | None = None
+    what: str = ""
+    """What the memory is for."""
     on_disk: bool = False
     seconds: float | None = None
     measured: bool = False
@@ -38,19 +40,19 @@ class Estimate:
 class _Demand(Exception):
     """A fit asked for memory: that is all a probe wants to know."""
 
-    def __init__(self, needed: int, on_disk: bool) -> None:
+    def __init__(self, needed: int, what: str, on_disk: bool) -> None:
         super().__init__(needed)
-        self.needed, self.on_disk = needed, on_disk
+        self.needed, self.what, self.on_disk = needed, what, on_disk
 
 
 class _Probe(Context):
     """Lets a fit get no further than to what it asks for."""
 
     def reserve(self, needed: int, what: str, advice: str) -> None:
-        raise _Demand(needed, on_disk=False)
+        raise _Demand(needed, what, on_disk=False)
 
     def reserve_disk(self, needed: int, what: str) -> None:
-        raise _Demand(needed, on_disk=True)
+        raise _Demand(needed, what, on_disk=True)
 
 
 def estimates(runner: Runner) -> list[Estimate]:
@@ -95,7 +97,7 @@ def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
         try:
             models[0].family.fit(models, train, probe)
         except _Demand as demand:
-            return Estimate(task, demand.needed, demand.on_disk)
+            return Estimate(task, demand.needed, demand.what, demand.on_disk)
         except RecbenchError:  # it will be a row with a reason
             return Estimate(task)
     return Estimate(task)

@@ -106,7 +106,8 @@ def _unknown(fits: Sequence["Estimate"]) -> list[str]:
 def _size(one: "Estimate") -> str:
     if one.memory is None:
         return f"memory {UNKNOWN}"
-    return f"{one.memory / 1e9:.2f} GB{' on disk' if one.on_disk else ''}"
+    where = " on disk" if one.on_disk else ""
+    return f"{one.memory / 1e9:.2f} GB{where} for {one.what}"
 
 
 def _seconds(one: "Estimate") -> str:

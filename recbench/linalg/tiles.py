@@ -159,10 +159,14 @@ class Tiles:
         """Some rows of the whole matrix, in the order asked for."""
         out = np.empty((len(indices), self.n), self.dtype)
         tile_row, inside = np.divmod(indices, self.side)
-        for i in np.unique(tile_row):
-            here = np.flatnonzero(tile_row == i)
-            for j in range(self.count):
-                out[here, self.span(j)] = self.block(int(i), j)[inside[here]]
+        places = {int(i): np.flatnonzero(tile_row == i) for i in np.unique(tile_row)}
+
+        def copy(j: int) -> None:
+            for i, here in places.items():
+                out[here, self.span(j)] = self.block(i, j)[inside[here]]
+
+        with blas.workers() as pool:
+            blas.finish(pool, copy, ((j,) for j in range(self.count)))
         return out
 
     def matmul(self, z: Matrix) -> Matrix:

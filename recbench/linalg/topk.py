@@ -1,7 +1,8 @@
 """The k best columns of every row of a matrix that is never held as a whole.
 
 The matrix may be made in blocks of rows by any function, be a sparse matrix times a square one
-that is read in panels of columns or times another sparse one, or be a product of two thin factors.
+that is read in panels of columns or times another sparse one, be blocks of rows that any function
+makes times a sparse one, or be a product of two thin factors.
 In each case scores are searched while they are still in the cache. One pass finds the best under
 many column scales.
 
@@ -36,6 +37,9 @@ BLOCK_BYTES = 1 << 27
 
 GEMM_ROWS, GEMM_COLUMNS = 256, 2048
 """The block of scores that a thread computes from factors and searches: it stays in the cache."""
+
+DENSE_ROWS = 64
+"""Rows that a thread multiplies with a sparse matrix: one number of each is a few cache lines."""
 
 PANEL_WIDTH, PANEL_BYTES = 128, 24 << 20
 """Panels have this width, or twice that where they are then no larger than a last-level cache."""
@@ -250,6 +254,43 @@ def product(left: sparse.csr_array, right: Panels) -> Floats:
             columns = out[:, start : start + panel.shape[1]]
             blas.finish(pool, multiply, ((rows, *entries, panel, columns) for rows in work))
     return out
+
+
+def top_of_dense_rows(
+    left: Callable[[int, int], Floats],
+    right: sparse.csr_array,
+    hidden: sparse.csr_array,
+    k: int,
+    scales: Scales = (None,),
+    progress: Progress = silent,
+) -> list[Top]:
+    """Rank A Bᵀ, where `left(start, stop)` makes some rows of A and `right` is a sparse B.
+
+    `left` runs alone, with all threads of BLAS.
+    """
+    from recbench.linalg.topk_kernel import search_dense_rows
+
+    (rows, columns), width = hidden.shape, right.shape[1]
+    _fit(right.shape[0] == columns, right, hidden)
+    dtype = real_dtype(right.data)
+    search, entries = Search(hidden, k, scales, dtype), _compressed(right, dtype)
+
+    def multiply(some: Floats, row: int) -> None:
+        panel = _plain(some.T, dtype)
+        search_dense_rows(*entries, panel, row, search.lists)
+
+    step = max(1, BLOCK_BYTES // (8 * DENSE_ROWS * max(1, width))) * DENSE_ROWS
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        block = left(start, stop)
+        _fit(block.shape == (stop - start, width), block, right)
+        places = range(start, stop, DENSE_ROWS)
+        pieces = [(block[row - start : row - start + DENSE_ROWS], row) for row in places]
+        with blas.workers() as pool:
+            for done, _ in enumerate(blas.run_all(pool, multiply, pieces), start=1):
+                progress(min(start + done * DENSE_ROWS, stop), rows)
+        search.check()
+    return search.tops()
 
 
 def top_of_factors(

@@ -166,6 +166,34 @@ def search_product(
 
 
 @compiled
+def search_dense_rows(
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    panel: Floats,
+    row: int,
+    lists: Lists,
+) -> None:
+    """Search a few rows of a dense matrix times the transpose of a sparse one.
+
+    The panel has those rows as its columns, and is multiplied from the left, a stretch of the
+    product at a time.
+    """
+    count, width = len(starts) - 1, panel.shape[1]
+    products, values = np.empty((STRETCH, width), panel.dtype), np.empty(STRETCH, panel.dtype)
+    stretch, rest = _room(STRETCH, panel), _room(count % STRETCH, panel)
+    for first in range(0, count, STRETCH):
+        size = min(STRETCH, count - first)
+        for j in range(size):
+            a, b = starts[first + j], starts[first + j + 1]
+            _combine(columns[a:b], weights[a:b], panel, products[j])
+        for i in range(width):
+            for j in range(size):
+                values[j] = products[j, i]
+            _offer(values[:size], row + i, first, lists, stretch if size == STRETCH else rest)
+
+
+@compiled
 def search_sparse(
     rows: tuple[int, int],
     starts: npt.NDArray[np.int64],

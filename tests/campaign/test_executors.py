@@ -240,7 +240,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
     second._record = kill_one  # type: ignore[method-assign]
     second.run()
     assert len(records) >= len(GRID)
-    assert any(what.startswith("inverse [") for what, _, _ in told)  # from the workers
+    assert any(what.startswith("inverse of") for what, _, _ in told)  # from the workers
     assert max(map(len, named)) > 1  # what each was given
     assert table(tmp_path / "one") == table(tmp_path / "two")
 

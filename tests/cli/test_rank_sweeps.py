@@ -13,7 +13,7 @@ RANKS = range(1, 21)
 SWEEP = f"k={','.join(map(str, RANKS))}"
 THREADS = ["--threads", "1"]
 """On a busy machine the barriers inside BLAS cost more than these small sums."""
-STEPS = {"lr-edlae-1": ("inverse", "directions"), "lrr": ("singular vectors",)}
+STEPS = {"lr-edlae-1": ("inverse of 30 items", "directions"), "lrr": ("singular vectors",)}
 
 
 @pytest.mark.parametrize("model", STEPS)

@@ -39,6 +39,7 @@ def small_blocks():
     """Make panels and blocks so small that small matrices have many, and uneven last ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "PANEL_WIDTH", 2)
+        patch.setattr(topk, "DENSE_ROWS", 3)
         patch.setattr(topk, "GEMM_ROWS", 3)
         patch.setattr(topk, "GEMM_COLUMNS", 4)
         patch.setattr(topk, "BLOCK_BYTES", 320)
@@ -104,7 +105,9 @@ def test_all_ways_equal_a_full_sort(world):
     blocks = topk.top_of_blocks(lambda a, b: scores[a:b], hidden, k, scales)
     product = topk.top_of_product(left, Columns(right), hidden, k, scales)
     thin = topk.top_of_factors(lambda a, b: factors[a:b], right.T, None, hidden, k, scales)
-    for tops in (blocks, product, thin):
+    turned = sparse.csr_array(right.T)
+    dense = topk.top_of_dense_rows(lambda a, b: factors[a:b], turned, hidden, k, scales)
+    for tops in (blocks, product, thin, dense):
         assert len(tops) == len(scales)
         for top, scale in zip(tops, scales, strict=True):
             check(top, scaled(scores, scale), hidden, k)
@@ -246,6 +249,9 @@ def test_long_rows_are_cut_where_the_loops_are(columns, monkeypatch):
         [top] = topk.top_of_blocks(lambda a, b: scores[a:b], hidden, k)
         check(top, scores, hidden, k)
         [top] = topk.top_of_factors(lambda a, b: factors[0][a:b], factors[1], None, hidden, k)
+        check(top, scores, hidden, k)
+        right = sparse.csr_array(factors[1])
+        [top] = topk.top_of_dense_rows(lambda a, b: factors[0][a:b], right, hidden, k)
         check(top, scores, hidden, k)
     [top] = topk.top_of_product(ones, Columns(diagonal), hidden, 50)
     check(top, np.tile(scores[0], (4, 1)), hidden, 50)
@@ -395,11 +401,12 @@ def test_progress_rises_to_its_total():
     topk.top_of_product(left, Columns(weights), hidden, 1, progress=progress)
     topk.top_of_blocks(lambda i, j: scores[i:j], hidden, 1, progress=progress)
     topk.top_of_factors(lambda i, j: a[i:j], b, None, hidden, 1, progress=progress)
+    topk.top_of_dense_rows(lambda i, j: a[i:j], sparse.csr_array(b), hidden, 1, progress=progress)
     runs = "".join("." if done == total else "-" for done, total in told).split(".")
-    assert len(runs) == 4
-    assert all(len(run) > 2 for run in runs[:3])
-    assert runs[3] == ""
-    assert [total for done, total in told if done == total] == [37, 40, 40]
+    assert len(runs) == 5
+    assert all(len(run) > 2 for run in runs[:4])
+    assert runs[4] == ""
+    assert [total for done, total in told if done == total] == [37, 40, 40, 40]
 
 
 def test_shapes_that_do_not_fit_are_refused():
@@ -421,6 +428,10 @@ def test_shapes_that_do_not_fit_are_refused():
         topk.top_of_factors(lambda i, j: a[i : j - 1], b, None, hidden, 1)
     with pytest.raises(ValueError, match="do not fit"):
         topk.top_of_factors(lambda i, j: a[i:j], b, np.ones(1), hidden, 1)
+    with pytest.raises(ValueError, match="do not fit"):
+        topk.top_of_dense_rows(lambda i, j: a[i:j], sparse.csr_array(b[:36]), hidden, 1)
+    with pytest.raises(ValueError, match="do not fit"):
+        topk.top_of_dense_rows(lambda i, j: a[i : j - 1], sparse.csr_array(b), hidden, 1)
     with pytest.raises(ValueError, match="do not fit"):
         topk.top_of_blocks(lambda i, j: np.ones((j - i, 36)), hidden, 1)
     with pytest.raises(ValueError, match="square"):

@@ -1,24 +1,51 @@
-"""C = (G + Γ)⁻¹ of a train matrix: the heavy step that linear autoencoders share."""
+"""C = (G + Γ)⁻¹ of a train matrix: the heavy step that linear autoencoders share.
+
+With R the train matrix, R (RᵀR + Γ)⁻¹ = (R Γ⁻¹ Rᵀ + I)⁻¹ R Γ⁻¹: what is inverted has a row for
+every item, or one for every user. The smaller one takes fewer operations and less memory, and
+models do not see which it was.
+"""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from recbench.errors import UsageError
+from recbench.linalg import rowinverse
 from recbench.linalg.gram import gram
+from recbench.linalg.rowinverse import RowInverse, squares
+from recbench.linalg.spread import Spread
 from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import Tiles, inverse
 from recbench.linalg.types import Matrix, Vector
 from recbench.models.context import Context
+from recbench.models.linear.userside import UserSide
+from recbench.models.scorers import Base, ItemItem
 from recbench.params import param
 
 RAISE = "raise l2, or compute with --dtype float64"
 SMALLER = "keep it on disk with --tiles-on-disk DIR, or take a higher k-core"
+SPARSE = 32
+"""Operations of a product of tiles that take as long as one of numbers here and there."""
+
+
+class Symmetric(Protocol):
+    """What may be asked of C, whichever side it was found from."""
+
+    def rows(self, indices: npt.NDArray[np.integer[Any]]) -> Matrix:
+        """Some rows, in the order asked for."""
+
+    def matmul(self, z: Matrix) -> Matrix:
+        """The product with items x s numbers."""
+
+    def diagonal(self) -> Matrix:
+        """The diagonal."""
 
 
 @dataclass(frozen=True)
@@ -33,49 +60,132 @@ class Inverse:
     """diag C."""
 
 
-def invert(
-    train: sparse.csr_array, dropout: float, ridge: float, ctx: Context
-) -> tuple[Tiles, Inverse]:
-    """Compute C = (G + Γ)⁻¹ for one dropout p and ridge λ', and check it on random vectors."""
-    items = train.shape[1]
-    g = np.bincount(train.indices, weights=train.data**2, minlength=items).astype(np.float64)
+@dataclass(frozen=True)
+class Inverted:
+    """C of one dropout and ridge."""
+
+    matrix: Symmetric
+    base: Base
+    """Scores histories by their product with C."""
+    diagonals: Inverse
+
+
+def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> Inverted:
+    """Compute C = (G + Γ)⁻¹ for one dropout p and ridge λ', and check it on random vectors.
+
+    The side is a matter of the matrix that is inverted, and of nothing else: the same trial gives
+    the same bits wherever it runs.
+    """
+    g, gamma = _diagonals(train, dropout, ridge)
+    costs = _costs(train, g, gamma, ctx.dtype)
+    inverted = {"items": by_items, "users": by_users}[min(costs, key=costs.__getitem__)]
+    return inverted(train, g, gamma, ctx)
+
+
+def operations(train: sparse.csr_array, dropout: float, ridge: float) -> float:
+    """What it takes, from the side that takes less."""
+    return min(_costs(train, *_diagonals(train, dropout, ridge), np.float32).values())
+
+
+def _diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[Vector, Vector]:
+    """The diagonals of G and Γ."""
+    g = squares(train)
     gamma = dropout / (1.0 - dropout) * g + ridge
     # An item nobody has is a zero row of G; any positive diagonal leaves it unconnected.
     gamma[g + gamma == 0.0] = 1.0
+    return g, gamma
+
+
+def _costs(
+    train: sparse.csr_array, g: Vector, gamma: Vector, dtype: npt.DTypeLike
+) -> dict[str, float]:
+    """Operations of either side; users and items without interactions take none."""
+    costs = {"items": float(np.count_nonzero(g)) ** 3}
+    with np.errstate(over="ignore", divide="ignore"):
+        finite = np.isfinite((1.0 / gamma).astype(dtype)).all()
+    if finite:  # nothing on the diagonal has an inverse that is, from the side of the users
+        users = float(np.count_nonzero(np.diff(train.indptr)))
+        weak = len(rowinverse.weak_columns(train, gamma, dtype))
+        pairs = float(np.sum(np.bincount(train.indices).astype(np.float64) ** 2))
+        costs["users"] = users**3 + 4 * users**2 * weak + SPARSE * pairs
+    return costs
+
+
+def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
+    """Invert G + Γ."""
+    kept = np.flatnonzero(g).astype(np.int32)
+    few = len(kept) in (0, train.shape[1])
+    some = train if few else sparse.csr_array(train[:, kept])
+    added = gamma if few else gamma[kept]
 
     def fill(tiles: Tiles) -> None:
-        gram(train, tiles)
-        tiles.add_diagonal(gamma)
+        gram(some, tiles)
+        tiles.add_diagonal(added)
 
     def multiply(z: Matrix) -> Matrix:
-        product: Matrix = train.T @ (train @ z)
-        return product + gamma[:, np.newaxis] * z
+        product: Matrix = some.T @ (some @ z)
+        return product + added[:, np.newaxis] * z
 
-    identity = _identity(train, gamma)
+    tiles = _tiles("items", some, added, fill, multiply, ctx)
+    matrix = tiles if few else Spread(tiles, kept, 1.0 / gamma)
+    return Inverted(
+        matrix, ItemItem(matrix), Inverse(g, gamma, matrix.diagonal().astype(np.float64))
+    )
+
+
+def by_users(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
+    """Invert R Γ⁻¹ Rᵀ + I."""
+    some = rowinverse.without_empty_rows(train)
+
+    def fill(tiles: Tiles) -> None:
+        rowinverse.fill(some, gamma, tiles)
+
+    def multiply(z: Matrix) -> Matrix:
+        product: Matrix = some @ ((some.T @ z) / gamma[:, np.newaxis])
+        return product + z
+
+    tiles = _tiles("users", some, gamma, fill, multiply, ctx)
+    matrix = RowInverse(tiles, train, gamma)
+    return Inverted(matrix, UserSide(matrix), Inverse(g, gamma, matrix.diagonal()))
+
+
+def _tiles(
+    side: str,
+    train: sparse.csr_array,
+    gamma: Vector,
+    fill: Callable[[Tiles], None],
+    multiply: Callable[[Matrix], Matrix],
+    ctx: Context,
+) -> Tiles:
+    """The inverse of what `fill` writes and `multiply` multiplies with."""
+    n = train.shape[side == "items"]
+    what, identity = f"inverse of {n:,} {side}", _identity(train, gamma, side)
     tiles = inverse(
-        items, fill, dtype=ctx.dtype, folder=_room(items, identity, ctx), identity=identity,
-        progress=partial(ctx.progress, "inverse"), advice=RAISE,
+        n, fill, dtype=ctx.dtype, folder=_room(n, what, identity, ctx), identity=identity,
+        progress=partial(ctx.progress, what), advice=RAISE,
     )  # fmt: skip
     tiles.check_inverse(multiply, advice=RAISE)
-    return tiles, Inverse(g, gamma, tiles.diagonal().astype(np.float64))
+    return tiles
 
 
-def _identity(train: sparse.csr_array, gamma: Vector) -> str:
-    """Name the matrix G + Γ by what it is made of."""
+def _identity(train: sparse.csr_array, gamma: Vector, side: str) -> str:
+    """Name the matrix that is inverted by what it is made of."""
     digest = hashlib.sha256(repr(train.shape).encode())
     for part in (train.indptr.astype(np.int64), train.indices.astype(np.int64), train.data, gamma):
         digest.update(np.ascontiguousarray(part).tobytes())
+    if side == "users":  # a name that folders of earlier versions do not have
+        digest.update(side.encode())
     return digest.hexdigest()
 
 
-def _room(items: int, identity: str, ctx: Context) -> Path | None:
+def _room(n: int, what: str, identity: str, ctx: Context) -> Path | None:
     """Where to keep the tiles: None is in memory. Refuse what does not fit."""
-    needed = Tiles.bytes_needed(items, ctx.dtype)
+    needed = Tiles.bytes_needed(n, ctx.dtype)
     if ctx.scratch is None:
-        ctx.reserve(needed, f"the inverse of {items:,} items", SMALLER)
+        ctx.reserve(needed, f"the {what}", SMALLER)
         return None
     folder = ctx.scratch / f"inverse-{identity[:12]}-{np.dtype(ctx.dtype).name}"
-    ctx.reserve_disk(TileFolder(folder).missing(needed), f"the inverse of {items:,} items")
+    ctx.reserve_disk(TileFolder(folder).missing(needed), f"the {what}")
     return folder
 
 

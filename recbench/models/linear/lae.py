@@ -15,19 +15,20 @@ import numpy as np
 from scipy import sparse
 
 from recbench.errors import UsageError
-from recbench.linalg.tiles import Tiles
 from recbench.linalg.types import Matrix, Vector
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import (
     Inverse,
+    Symmetric,
     dropout_param,
     effective_penalty,
     invert,
+    operations,
     ridge_param,
     settle_penalty,
 )
-from recbench.models.scorers import ItemItem, Scorer
+from recbench.models.scorers import Scorer
 from recbench.params import Described, inlined, param
 from recbench.registry import MODELS
 
@@ -52,14 +53,14 @@ class Scaled(Protocol):
 class LinearScorer(Scorer):
     """A fitted linear autoencoder: C as the base, y as the scale, and the diagonal of W."""
 
-    tiles: Tiles = field(kw_only=True)
+    inverse: Symmetric = field(kw_only=True)
     diagonal: Vector = field(kw_only=True)
 
     def weights(self, items: Sequence[int]) -> Matrix:
         """The columns of W for some items, n x len(items); W itself is never stored."""
         indices = np.asarray(items)
         scale = np.asarray(self.scale)[indices]
-        columns: Matrix = self.tiles.rows(indices).T * scale  # C = Cᵀ
+        columns: Matrix = self.inverse.rows(indices).T * scale  # C = Cᵀ
         columns[indices, np.arange(len(indices))] = self.diagonal[indices]
         return columns
 
@@ -77,14 +78,14 @@ class LinearAutoencoders(Family[Scaled]):
     def fit(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
         """Invert once, then scale the columns for each model."""
         scalings = [model.scaling() for model in models]
-        tiles, diagonals = invert(train, scalings[0].dropout, scalings[0].ridge, ctx)
-        base = ItemItem(tiles)
-        solutions = (scaling.solve(diagonals) for scaling in scalings)
-        return [LinearScorer(base, y, tiles=tiles, diagonal=x) for y, x in solutions]
+        found = invert(train, scalings[0].dropout, scalings[0].ridge, ctx)
+        solutions = (scaling.solve(found.diagonals) for scaling in scalings)
+        return [LinearScorer(found.base, y, inverse=found.matrix, diagonal=x) for y, x in solutions]
 
     def operations(self, models: Sequence[Scaled], train: sparse.csr_array) -> float:
-        """Inverting takes n³, in place."""
-        return float(train.shape[1]) ** 3
+        """Inverting takes n³, in place, of the items or of the users."""
+        scaling = models[0].scaling()
+        return operations(train, scaling.dropout, scaling.ridge)
 
 
 def zero_diagonal(inverse: Inverse, keep: float = 1.0) -> tuple[Vector, Vector]:

@@ -43,7 +43,8 @@ class System:
     """K and C = K⁻¹ of one train matrix as operators; C is as precise as `ctx.dtype`."""
 
     def __init__(self, train: sparse.csr_array, p: float, ridge: float, ctx: Context) -> None:
-        self.tiles, self.diagonals = invert(train, p, ridge, ctx)
+        found = invert(train, p, ridge, ctx)
+        self.matrix, self.diagonals = found.matrix, found.diagonals
         self.gram, self.n, self.ctx = GramProduct(train), train.shape[1], ctx
         self.gamma = self.diagonals.gamma[:, np.newaxis]
 
@@ -53,7 +54,7 @@ class System:
 
     def inverse(self, z: Matrix) -> Matrix:
         """C z."""
-        return self.tiles.matmul(z).astype(np.float64)
+        return self.matrix.matmul(z).astype(np.float64)
 
 
 class Target:
