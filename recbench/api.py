@@ -62,7 +62,7 @@ def run(
     seeds: Sequence[int] = (0,),
     dtype: str = "float32",
     reveal_test: bool = False,
-    validate: bool = True,
+    validate: bool | None = None,
     output: Path | str | None = None,
     jobs: int = 1,
     executor: str = "local",
@@ -81,22 +81,23 @@ def run(
 
     `grid` has values as typed after --grid, or as a list; `time_limit` is that of each model, as in
     "30m". Finished trials are not run again.
-    Without `validate` settings were chosen before, one of each model: only the test part is
-    measured, by one fit on all that it may be fitted on. With
+    With `validate=False` settings were chosen before, one of each model: only the test part is
+    measured, by one fit on all that it may be fitted on. With `validate=True` a model of one
+    setting is measured on validation also where that takes a fit of its own. With
     `dry_run` nothing is fitted: one line per fit that is left, with what is known of its memory
     and time.
     """
     names, files = [models] if isinstance(models, str) else list(models), [*map(Path, plugins)]
     for file in files:
         load_plugin(file)
-    parts = parts_for(validate=validate, reveal_test=reveal_test)
+    parts = parts_for(validate=validate is not False, reveal_test=reveal_test)
     request = Request(
         data=dataset, models=names,
         sets=[f"{key}={value}" for key, value in (sets or {}).items()],
         grids=[_typed(*pair) for pair in (grid or {}).items()], search=search, trials=trials,
         time_limit=time_limit, search_seed=search_seed, split=split, metrics=metrics, select=select,
-        seeds=seeds, dtype=dtype, parts=parts, one_each=not validate,
-        output=_path(output), jobs=jobs, executor=executor,
+        seeds=seeds, dtype=dtype, parts=parts, validate=validate is True,
+        one_each=validate is False, output=_path(output), jobs=jobs, executor=executor,
         scheduler=scheduler, threads=threads, scratch=_path(scratch),
         trace=trace, keep=Keep(_path(save), _path(save_lists)), force=force,
         retry_failed=retry_failed, plugins=files,

@@ -105,6 +105,14 @@ def checked(golden: tuple[Result, Path], folder: Path) -> None:
 
 
 @pytest.fixture
+def dated(folder: Path) -> list[str]:
+    """The options that name a file with times, split so that the test has a fit of its own."""
+    rows = [f"{u},{i},{u + i}" for u in range(60) for i in range(15) if (u * i) % 3]
+    (folder / "dated.csv").write_text("\n".join(["user,item,t", *rows]) + "\n")
+    return ["--data", "dated.csv", "--time", "t", "--split", "last"]
+
+
+@pytest.fixture
 def own() -> list[str]:
     """The options that name the small csv file."""
     return ["--data", "toy.csv", "--user", "u", "--item", "i"]

@@ -61,6 +61,8 @@ class Plan:
     dtype: str = "float32"
     parts: tuple[str, ...] = CHOSEN
     """What every trial is measured on. With validation, selected trials are then tested too."""
+    spare: bool = False
+    """Whether trials of which nothing is chosen are only tested, where validation takes a fit."""
 
     def __post_init__(self) -> None:
         """Refuse a plan that cannot choose."""

@@ -99,6 +99,9 @@ class Request:
     seeds: Sequence[int] = (0,)
     dtype: str = "float32"
     parts: tuple[str, ...] = CHOSEN
+    validate: bool = False
+    """Whether trials are measured on validation even where nothing is chosen among them and that
+    takes a fit of its own."""
     one_each: bool = False
     """Whether several settings of a model are refused, since nothing would choose among them."""
     output: Path | None = None
@@ -146,6 +149,7 @@ class Request:
         plan = Plan(
             open_source(self.data, access), rule, models, metrics, select.text,
             seeds=tuple(dict.fromkeys(self.seeds)), dtype=self.dtype, parts=self.parts,
+            spare=self._spare,
         )  # fmt: skip
         return plan, proposing(plan)
 
@@ -195,6 +199,11 @@ class Request:
         self._check_search()
         self.keep.check()
         seconds_of(self.time_limit)  # or it says how a time is written
+        if self.validate and self.one_each:
+            raise UsageError(
+                "to measure validation always and never exclude each other; leave out --validate "
+                "or --no-validate"
+            )
         if self.time_limit is not None and self.one_each:
             raise UsageError(
                 "--time-limit is for trials on validation, and without it there is one setting of "
@@ -234,6 +243,12 @@ class Request:
         fixed = list(dict.fromkeys(model.name for model in models if not model.stochastic))
         if fixed and len(set(self.seeds)) > 1:
             self.announce(f"nothing in {', '.join(fixed)} is random: one trial, whatever the seeds")
+
+    @property
+    def _spare(self) -> bool:
+        """Whether nobody has asked for more of validation than what it chooses."""
+        asked = self.validate or self.trace or self.parts != CHOSEN
+        return self.searched == "grid" and not asked
 
     @property
     def searched(self) -> str:

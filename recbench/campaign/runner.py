@@ -31,7 +31,7 @@ from recbench.campaign.guards import (
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row, furthest
 from recbench.campaign.search.proposals import Listed, Proposals
-from recbench.campaign.selection import leaders, selected
+from recbench.campaign.selection import leaders, needless, selected
 from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.environment import describe, peak_memory
@@ -80,6 +80,8 @@ class Runner:
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
         refuse_other_code(rows.values(), self.plan, self.trials, self.campaign.folder)
         self.old = self._outdated(rows)
+        found = [row for key, row in rows.items() if key not in self.old]
+        self.lone = needless(self.plan, self.trials, found)
 
     def _outdated(self, rows: Mapping[tuple[str, str, int], Row]) -> set[tuple[str, str, int]]:
         """What is finished and to be run again all the same."""
@@ -127,7 +129,16 @@ class Runner:
 
     def todo(self) -> list[Trial]:
         """The trials, as far as they are known, that are not finished."""
-        return self._missing(self.trials, *self.plan.parts)
+        compared, lone = self._by_choice()
+        left = {*self._missing(compared, *self.plan.parts), *self._missing(lone, "test")}
+        return [trial for trial in self.trials if trial in left]
+
+    def _by_choice(self) -> tuple[list[Trial], list[Trial]]:
+        """The trials that others are chosen from or with, and those that are only tested."""
+        both: tuple[list[Trial], list[Trial]] = [], []
+        for trial in self.trials:
+            both[trial.id in self.lone].append(trial)
+        return both
 
     def rows(self) -> list[Row]:
         """What is known of this plan's trials, whoever found it out."""
@@ -149,7 +160,9 @@ class Runner:
     def _validate(self, executor: Executor) -> None:
         """Measure every trial that has not been, as a rule on validation."""
         self._tell_found()
-        batch, seen = self.trials, set[str]()
+        self._tell_lone()
+        batch, lone = self._by_choice()
+        seen, self.idle = set[str](), len(lone)
         while batch:
             todo = self._missing(batch, *self.plan.parts)
             self.idle += len({t.id for t in batch} - {t.id for t in todo} - seen)
@@ -200,10 +213,30 @@ class Runner:
                 f"{counted(len(failed), 'trial')} failed earlier; --retry-failed tries them again"
             )
 
+    def _tell_lone(self) -> None:
+        """Say what is not measured on validation, and what nothing has been chosen among."""
+        _, lone = self._by_choice()
+        fitted = dict.fromkeys(trial.model.shown for trial in self._missing(lone, "test"))
+        if not fitted:
+            return
+        self.announce(
+            f"one setting of {', '.join(fitted)}: nothing to choose, so there is one fit, for the "
+            "test; --validate measures it on validation, too"
+        )
+        ids, rivals = {trial.id for trial in self.trials}, {trial.rival for trial in lone}
+        others = [row for row in self.campaign.rows().values() if row.trial not in ids]
+        tested = [row for row in others if row.part == "test" and row.rival in rivals]
+        here = [row for row in tested if row.split == self.plan.rule.text]
+        for name in dict.fromkeys(row.model for row in here):
+            self.announce(
+                f"{self.campaign.folder} has tests of other settings of {name}, chosen beforehand: "
+                "to choose among them, run them together"
+            )
+
     def _test(self, executor: Executor) -> None:
         """Measure the selected trials on test."""
         self.best = selected(self.rows(), self.plan.select)
-        self.best |= self._unjudged()
+        self.best |= self._unjudged() | self.lone
         chosen = [replace(trial, stop=0) for trial in self.trials if trial.id in self.best]
         chosen = self._missing(chosen, "test")
         for trial in chosen:

@@ -4,8 +4,10 @@ This is the one place that says so. Whoever picks, ranks or races trials asks he
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 
 Merit = tuple[float, float, str]
@@ -65,6 +67,26 @@ def selected(rows: Iterable[Row], select: str) -> set[str]:
         if rival not in validated and len({row.trial for row in group}) == 1
     }  # fmt: skip
     return alone | {best(group, select).trial for group in rivals.values()}
+
+
+def needless(plan: Plan, trials: Iterable[Trial], rows: Iterable[Row]) -> set[str]:
+    """The trials that no validation would choose from, of which it would take a fit all the same.
+
+    Each is the only one of its model and seed, in the plan and among what was validated before, and
+    does not ask validation itself when to stop.
+    """
+    if not (plan.spare and plan.rule.refits):
+        return set()
+    known = list(trials)
+    here = plan.dataset.name, plan.rule.text
+    validated = {row.rival for row in rows
+                 if row.part == "valid" and (row.dataset, row.split) == here}  # fmt: skip
+    rivals = Counter(trial.rival for trial in known)
+    return {
+        trial.id for trial in known
+        if rivals[trial.rival] == 1 and trial.rival not in validated
+        and not trial.model.values().get("patience")
+    }  # fmt: skip
 
 
 def _rivals(rows: Iterable[Row]) -> dict[tuple[object, ...], list[Row]]:

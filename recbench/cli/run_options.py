@@ -174,6 +174,10 @@ WHAT = [
                  show_default=True, help="Precision of the arithmetic."),
     click.option("--reveal-test", is_flag=True,
                  help="Show test values of every trial; the table says so."),
+    click.option("--validate", is_flag=True,
+                 help="Measure a model of one setting on validation, too, where the test has a fit "
+                      "of its own: on splits that fit again, with what validation held out. "
+                      "Nothing is chosen by it, so it is not done by default."),
     click.option("--no-validate", is_flag=True,
                  help="Fit once, on all that the test may be fitted on, and measure the test "
                       "alone: for settings that were chosen before, one of each model."),

@@ -123,6 +123,7 @@ def run_known(
         models=[row.text for row in rows],
         metrics=list(dict.fromkeys(row.metric for row in rows)),
         parts=tuple(sorted({row.part for row in rows}, reverse=True)),
+        validate=True,
         output=folder / campaign_name(dataset.name, split),
         same_code=True,
     )

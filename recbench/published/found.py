@@ -181,6 +181,7 @@ def _tuning(rows: Sequence[Published], how: Request) -> Request:
         models=names,
         grids=[f"{name}.{grid}" for name in names for grid in grid_of(name)],
         metrics=metrics,
+        validate=True,
         select=next((metric for metric in metrics if metric.startswith("ndcg")), None),
     )
 

@@ -80,7 +80,10 @@ def _test_view(
     rows: Sequence[Row], chosen: Collection[str], tuned: Mapping[Contest, Tuning]
 ) -> View:
     others = sum(row.trial not in chosen for row in rows)
-    how = "the trials selected on validation" if tuned else "settings chosen beforehand"
+    untuned = any((row.place, row.rival) not in tuned for row in rows)
+    how = "settings chosen beforehand" if untuned else "the trials selected on validation"
+    if untuned and tuned:
+        how = "the trials selected on validation, and settings chosen beforehand"
     title = f"Test, {_users(rows)}; {how}"
     if not others or all(row.status != "ok" for row in rows):
         frame = _frame(rows, every=True)

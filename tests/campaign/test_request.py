@@ -108,6 +108,14 @@ def test_to_leave_validation_out_is_to_test_one_setting_of_each_model(recbench, 
     assert plain(asked[0]) == plain(asked[1]) == plain(told)
 
 
+def test_validation_may_be_asked_for(recbench, folder, asked):
+    recbench("run", "-m", "ease", "--validate")
+    with pytest.raises(UsageError, match="far enough"):
+        api.run("ease", validate=True)
+    told = Request(models=["ease"], validate=True)
+    assert plain(asked[0]) == plain(asked[1]) == plain(told)
+
+
 def test_what_is_not_said_is_the_same_everywhere(recbench, folder, asked):
     recbench("run", "-m", "ease")
     with pytest.raises(UsageError, match="far enough"):

@@ -290,6 +290,38 @@ def test_a_split_that_returns_validation_to_training_refits(tmp_path, refit):
     assert sum(row.part == "test" for row in rows) == 1
 
 
+def test_where_nothing_is_chosen_validation_takes_no_fit(tmp_path):
+    """Of one model there are three settings, of the other one, once for each of two seeds."""
+
+    def fitted(folder: str, models, **settings) -> list[tuple[str, int]]:
+        worker = Worker(Plan(models=models, **given_parts(), **settings))
+        jobs, work = [], worker.work
+        worker.work = lambda job: jobs.append((job.part, len(job.trials))) or work(job)
+        rows = Runner(worker, Campaign(tmp_path / folder)).run()
+        assert all(row.status == "ok" for row in rows)
+        return jobs
+
+    lone = als.Ials.of(factors=2, iterations=2)
+    both = {"seeds": (0, 1), "spare": True}
+    assert fitted("a", [*GRID, lone], **both) == 3 * [("valid", 1)] + 3 * [("test", 1)]
+    assert fitted("b", [*GRID, lone], seeds=(0, 1)) == 5 * [("valid", 1)] + 3 * [("test", 1)]
+    assert fitted("a", [*GRID, lone], **both) == []
+    # Among what was validated here there is a choice; a patient model asks when to stop.
+    assert fitted("a", [lae.Ease(l2=7.0)], spare=True) == [("valid", 1), ("test", 1)]
+    patient = als.Ials.of(factors=2, iterations=2, patience=1)
+    assert fitted("c", [patient], spare=True) == [("valid", 1), ("test", 1)]
+
+
+def test_models_of_one_setting_share_their_fit_with_a_winner(tmp_path):
+    """The inverse for the test is that of `edlae`, too, which is not validated."""
+    models = [*(lae.DeqlL2.of(b=b, p=0.5, l2_effective=5) for b in (0.5, 1)), lae.Edlae(0.5, 5)]
+    worker = Worker(Plan(models=models, spare=True, **given_parts()))
+    jobs, work = [], worker.work
+    worker.work = lambda job: jobs.append((job.part, len(job.trials))) or work(job)
+    Runner(worker, Campaign(tmp_path)).run()
+    assert jobs == [("valid", 2), ("test", 2)]
+
+
 def test_a_refit_makes_the_rounds_that_validation_chose(tmp_path):
     def rounds(**settings) -> dict[str, Row]:
         model = als.Ials.of(factors=8, l2=1e-4, iterations=40, tol=0.0, **settings)

@@ -193,11 +193,8 @@ def test_what_there_is_no_time_for_tells_no_rate_either(recbench, own, told, fol
     assert [word for word in told if word[:1] == ("trials",)][-1] == ("trials", 1, 1)
 
 
-def test_fits_that_are_shared_and_those_for_the_test_say_so(recbench, folder, told):
-    rows = [f"{u},{i},{u + i}" for u in range(60) for i in range(15) if (u * i) % 3]
-    (folder / "dated.csv").write_text("\n".join(["user,item,t", *rows]) + "\n")
-    words = ["--data", "dated.csv", "--time", "t", "--split", "last", "-m", "deql-l2"]
-    assert recbench("run", *words, "--grid", "b=0.25,0.5,1").exit_code == 0
+def test_fits_that_are_shared_and_those_for_the_test_say_so(recbench, dated, told):
+    assert recbench("run", *dated, "-m", "deql-l2", "--grid", "b=0.25,0.5,1").exit_code == 0
     named = [word[0] for word in told if isinstance(word, list) and word]
     shared = "deql-l2[b=0.25,l2-effective=10] and 2 more"
     assert named[0] == shared
