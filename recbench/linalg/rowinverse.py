@@ -5,9 +5,9 @@
 B has as many rows as R, C as many as R has columns: the smaller of the two is the one to compute.
 Rows of R without entries are left out of B, and columns do not occur in it.
 
-Where C is much smaller than Γ⁻¹, digits of B are lost in the difference. So B b is improved by one
-step of refinement, adding B (b - B⁻¹ (B b)), which squares the error of B. So is the diagonal of C,
-in columns where that matters.
+Where C is much smaller than Γ⁻¹, digits of B are lost in the difference. So B b in float32 is
+improved by one step of refinement, adding B (b - B⁻¹ (B b)), which squares the error of B. So is
+the diagonal of C, in columns where that matters.
 """
 
 from functools import cached_property
@@ -103,10 +103,11 @@ class RowInverse:
         return np.asarray((self._up @ z) / self.gamma[:, np.newaxis])
 
     def _solve(self, wanted: Matrix) -> Matrix:
-        """B times some columns, refined, in double precision."""
+        """B times some columns; refined, unless B has digits to spare."""
         found = self.tiles.matmul(wanted).astype(np.float64)
-        missing = wanted - found - self._down @ self._up_scaled(found)
-        found += self.tiles.matmul(missing)
+        if self.dtype == np.float32:
+            missing = wanted - found - self._down @ self._up_scaled(found)
+            found += self.tiles.matmul(missing)
         return found
 
     def matmul(self, z: Matrix) -> Matrix:
