@@ -9,7 +9,7 @@ from recbench.cli.common import console, json_option, print_json
 
 @click.command()
 @click.option("--items", type=click.IntRange(min=1), default=40_981, show_default=True,
-              help="Catalogue size to estimate an EASE fit for.")  # fmt: skip
+              help="Items to estimate an EASE fit for, or users where they are fewer.")  # fmt: skip
 @json_option
 def command(items: int, as_json: bool) -> None:
     """Show versions, BLAS, threads and speed of this machine, and what holds it back.

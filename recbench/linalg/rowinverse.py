@@ -27,7 +27,7 @@ from recbench.linalg.types import Flags, Floats, Indices, Matrix, Progress, Vect
 LOST = 4e-6
 """The relative error that an element of the diagonal may have before it is refined: other ways to
 compute it in float32 are not better."""
-COLUMNS = 256
+COLUMNS = 128
 """Columns that are solved for at a time."""
 
 

@@ -42,6 +42,7 @@ def test_memory_is_what_a_fit_would_ask_for_and_time_its_operations(plan):
     items = plan.rule.apply(plan.dataset).train.shape[1]
     assert [len(one.task.trials) for one in (shared, ease, popularity)] == [3, 1, 1]
     assert shared.memory == ease.memory == Tiles.bytes_needed(items, np.float32)
+    assert ease.what == f"the inverse of {items} items"
     assert shared.seconds == items**3 / (speed.CEILING * SPEED * 1e9)
     assert not shared.measured
 

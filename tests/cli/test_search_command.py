@@ -102,6 +102,7 @@ def test_a_dry_run_tells_memory_time_and_what_is_not_known(recbench, own, folder
     assert result.exit_code == 0, result.output
     assert "10 trials in 2 fits" in result.stdout
     assert "GB for the largest fit" in result.stdout
+    assert "GB for the inverse of 30 items" in result.stdout
     assert "for 1 fit, at the speed this machine multiplies matrices" in result.stdout
     assert "unknown for popularity" in result.stdout
     assert not (folder / "results").exists()
