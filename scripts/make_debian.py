@@ -1,12 +1,15 @@
-"""Make the dataset `debian` from a package index: which package asks for which.
+"""Make the datasets `debian` and `debian-links` from a package index: which package asks for which.
 
     python scripts/make_debian.py Packages.xz Release
+    python scripts/make_debian.py Packages.xz Release --links
     apt-helper cat-file LISTS/…_Packages.lz4 | python scripts/make_debian.py - LISTS/…_InRelease
 
 Packages are the users; the items are the names that stand first in each group of alternatives
 of their Depends, Pre-Depends and Recommends. A name that no package carries, a virtual one, is an
 item like any other: it is what the maintainer wrote. A package that asks for itself says nothing
 and is left out. What remains is the iterated 5-core. The same index gives the same bytes.
+
+`debian-links` is a graph: both ends of a link are packages, and virtual names are left out.
 """
 
 import gzip
@@ -36,7 +39,7 @@ SIDES = ("user", "item")
 NAME = re.compile(r"\s*([a-z0-9][a-z0-9+.-]*)")
 """A package name; what may follow it is `:any`, `(>= 1)`, `[amd64]`, `<!nocheck>` or `| other`."""
 
-OUTPUT = Path(__file__).resolve().parents[1] / "recbench" / "data" / "embedded" / "debian.parquet"
+EMBEDDED = Path(__file__).resolve().parents[1] / "recbench" / "data" / "embedded"
 
 
 def stanzas(text: str) -> Iterator[dict[str, str]]:
@@ -72,8 +75,8 @@ def pairs(packages: Iterable[dict[str, str]]) -> Iterator[tuple[str, str]]:
                     yield fields["Package"], name
 
 
-def make(index: bytes, release: str) -> Dataset:
-    """Make the dataset from an index and the release file that vouches for it."""
+def make(index: bytes, release: str, *, links: bool = False) -> Dataset:
+    """Make a dataset from an index and the release file that vouches for it."""
     digest = hashlib.sha256(index).hexdigest()
     packages = list(stanzas(index.decode()))
     if not packages:
@@ -84,12 +87,18 @@ def make(index: bytes, release: str) -> Dataset:
         "packages": len(packages),
         "index_sha256": digest,
     }
-    asked = list(pairs(packages))
+    names = {fields.get("Package") for fields in packages}
+    asked = [pair for pair in pairs(packages) if not links or pair[1] in names]
     columns = {
         side: pa.array([pair[n] for pair in asked], pa.string()) for n, side in enumerate(SIDES)
     }
-    recipe = Recipe(filters=(Filter(CORE, CORE),))
-    return prepare(Interactions(pa.table(columns)), recipe, "debian", about)
+    recipe = Recipe(filters=(Filter(CORE, CORE),), graph="directed" if links else None)
+    return prepare(Interactions(pa.table(columns)), recipe, called(links), about)
+
+
+def called(links: bool) -> str:
+    """The name of the dataset."""
+    return "debian-links" if links else "debian"
 
 
 def architecture(packages: Iterable[dict[str, str]]) -> str:
@@ -139,11 +148,13 @@ def _unpacked_lz4(packed: bytes) -> bytes:
 @click.command()
 @click.argument("index", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.argument("release", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--output", type=click.Path(path_type=Path), default=OUTPUT, show_default=True)
-def main(index: str, release: Path, output: Path) -> None:
+@click.option("--links", is_flag=True, help="The graph of packages: `debian-links`.")
+@click.option("--output", type=click.Path(path_type=Path), help="Default: where recbench has it.")
+def main(index: str, release: Path, links: bool, output: Path | None) -> None:
     """Make the dataset `debian` from a package INDEX and the RELEASE file that lists it."""
+    output = output or EMBEDDED / f"{called(links)}.parquet"
     try:
-        data = make(unpacked(index), release.read_text(encoding="utf-8"))
+        data = make(unpacked(index), release.read_text(encoding="utf-8"), links=links)
     except RecbenchError as error:
         raise click.ClickException(str(error)) from error
     data.save(output)

@@ -22,7 +22,7 @@ from recbench.cli import main
 from recbench.data import catalog
 from recbench.linalg import speed
 from recbench.models import context
-from recbench.registry import METRICS, MODELS, READERS, SPLITS
+from recbench.registry import LOSSES, METRICS, MODELS, READERS, SPLITS
 
 Recbench = Callable[..., Result]
 
@@ -69,13 +69,18 @@ def one_thread() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def plugins_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test registers is not there in the next."""
+    for registry in (MODELS, METRICS, SPLITS, READERS, LOSSES):
+        monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a small csv file and an empty data folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RECBENCH_HOME", str(tmp_path / "home"))
-    for registry in (MODELS, METRICS, SPLITS, READERS):  # forget plugins of one test in the next
-        monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
     (tmp_path / "toy.csv").write_text(toys.csv_of(toys.two_tastes()))
     return tmp_path
 

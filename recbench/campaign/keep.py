@@ -74,7 +74,7 @@ class Keep:
                 people = People(plan.dataset.user_ids.take(pa.array(trained)), train)
                 model = Recommender(
                     trial.model.text, scorer, items, plan.dataset.name, plan.dataset.fingerprint,
-                    people, trial.id,
+                    people, trial.id, plan.dataset.graph,
                 )  # fmt: skip
                 model.save(self.models / name)
             if self.lists is not None:

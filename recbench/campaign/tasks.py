@@ -9,6 +9,7 @@ from filelock import FileLock
 from recbench.campaign.plan import Trial, trial_id
 from recbench.campaign.worker import Worker
 from recbench.environment import code_digest
+from recbench.errors import check_takes
 from recbench.models.checkpoint import Checkpoint
 
 
@@ -63,6 +64,8 @@ def tasks_of(trials: Sequence[Trial], part: str) -> list[Task]:
     groups: dict[Hashable, Task] = {}
     for trial in trials:
         family = trial.model.family
+        what = f"key of the family of {trial.model.name}"
+        check_takes(family.key, (trial.model,), what, "key(self, model)")
         key = (type(family).__qualname__, family.key(trial.model), trial.seed)
         task = groups.setdefault((key, trial.stop), Task([], part, trial_id(repr(key))))
         task.trials.append(trial)

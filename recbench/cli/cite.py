@@ -22,4 +22,7 @@ def command(folder: Path | None) -> None:
     from recbench.campaign.folder import open_results
     from recbench.report.cite import of_campaign
 
-    click.echo(of_campaign(open_results(folder, say)))
+    text, unknown = of_campaign(open_results(folder, say))
+    click.echo(text)
+    for name in unknown:
+        say(f"no entry for the dataset {name}: where its data come from is for you to cite")

@@ -99,13 +99,15 @@ def print_json(value: object) -> None:
 def console(stderr: bool = False) -> Any:
     """A rich console; it knows about NO_COLOR, TERM and pipes.
 
-    When nothing says how wide the reader's screen is, tables are as wide as a page of text.
+    When nothing says how wide the reader's screen is, tables are as wide as a page of text. What
+    looks like the name of a picture, as in 0.1:100:log, is printed as it is.
     """
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     plain = not (stream and stream.isatty()) and "COLUMNS" not in os.environ
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=PAGE if plain else None)
+    width = PAGE if plain else None
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, width=width)
 
 
 def say(text: str) -> None:

@@ -89,10 +89,12 @@ DATA = [
                       "adjacency; default: by the end of its name."),
     click.option("--core", type=click.IntRange(min=0), default=0,
                  help="With --data: keep the k-core."),
+    click.option("--graph", type=click.Choice(["directed", "undirected"]),
+                 help="With --data: users and items are nodes of one graph."),
 ]  # fmt: skip
 
 
-OF_FILE = ("user", "item", "value", "minimum", "time", "reader", "core")
+OF_FILE = ("user", "item", "value", "minimum", "time", "reader", "core", "graph")
 """The options that say what is in a file given with --data."""
 
 
@@ -126,7 +128,7 @@ def source_of(options: dict[str, Any], elsewhere: Collection[str] = ()) -> "str 
     return OwnFile(
         options["data"], user=options["user"], item=options["item"], value=options["value"],
         time=options["time"], minimum=options["minimum"], core=options["core"],
-        reader=options["reader"],
+        reader=options["reader"], graph=options["graph"],
     )  # fmt: skip
 
 

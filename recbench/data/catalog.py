@@ -22,7 +22,7 @@ import yaml
 import recbench
 from recbench.data.plain_yaml import compose, construct
 from recbench.data.readers.archive import LIMITS, Limits
-from recbench.data.recipe import Filter, Recipe
+from recbench.data.recipe import Filter, Graph, Recipe
 from recbench.errors import UsageError, unknown
 from recbench.fields import Misfit, build, checked
 from recbench.registry import READERS
@@ -132,6 +132,8 @@ class Entry:
     dedup: bool = True
     filters: tuple[Filter, ...] = ()
     """Minimal counts, in order: users, items, mode (fixpoint, pass), order (items-first, ...)."""
+    graph: Graph | None = None
+    """`directed` or `undirected` where users and items are nodes of one graph."""
     split: str = "strong"
     """The split of the tables that use this dataset, as typed after --split."""
     expected: Expected | None = None
@@ -201,7 +203,9 @@ class Entry:
     @cached_property
     def recipe(self) -> Recipe:
         """How rows become interactions."""
-        return Recipe(positive=self.positive, dedup=self.dedup, filters=self.filters)
+        return Recipe(
+            positive=self.positive, dedup=self.dedup, filters=self.filters, graph=self.graph
+        )
 
 
 class Joined(Mapping[str, Entry]):

@@ -1,4 +1,4 @@
-"""From rows as read to a Dataset: binarise, deduplicate, filter, number; in that order.
+"""From rows as read to a Dataset: binarise, link, deduplicate, filter, number; in that order.
 
 Original ids are touched twice: when they become codes and when the survivors are numbered. All
 between works on codes and on a mask over the rows as read.
@@ -23,7 +23,7 @@ from recbench.data.ids import (
     stretches,
 )
 from recbench.data.interactions import PARTS, Interactions
-from recbench.data.recipe import OPERATORS, Filter, Recipe
+from recbench.data.recipe import OPERATORS, Filter, Graph, Recipe
 from recbench.errors import DataError
 from recbench.linalg.types import Counts, Flags, Indices
 from recbench.params import format_value
@@ -38,6 +38,8 @@ def prepare(
     """Apply a recipe to rows as read, and number the users and items that are left."""
     preparation = Preparation(interactions.table, name)
     preparation.binarise(recipe.positive)
+    if recipe.graph is not None:
+        preparation.link(recipe.graph)
     preparation.encode()
     if recipe.dedup:
         preparation.deduplicate()
@@ -46,7 +48,7 @@ def prepare(
     if not recipe.dedup:
         preparation.deduplicate()
     done = {"recipe": recipe.text, "rows": preparation.counted}
-    return preparation.dataset({**(provenance or {}), **done})
+    return preparation.dataset({**(provenance or {}), **done}, graph=recipe.graph is not None)
 
 
 class Preparation:
@@ -83,6 +85,20 @@ class Preparation:
                 f"{self.name}: none of {len(self.alive):,} rows has {wanted}; "
                 f"values go from {_extremes(self.table['value'])}"
             )
+
+    def link(self, graph: Graph) -> None:
+        """Drop the links of nodes to themselves; undirected ones are there the other way, too."""
+        user, item = as_nodes(self.table["user"], self.table["item"])
+        table = self.table.drop_columns(["user", "item"])
+        self.table = table.append_column("user", user).append_column("item", item)
+        self.alive &= pc.not_equal(user, item).to_numpy()
+        if not self.alive.any():
+            raise DataError(f"{self.name} links nothing but nodes to themselves")
+        if graph == "undirected":
+            back = table.append_column("user", item).append_column("item", user)
+            self.table = pa.concat_tables([self.table, back])
+            self.alive = np.concatenate([self.alive, self.alive])
+        self.counted["links"] = int(np.count_nonzero(self.alive))
 
     def encode(self) -> None:
         """Replace ids by codes."""
@@ -150,7 +166,7 @@ class Preparation:
             self.user.codes, self.item.codes = user[:kept], item[:kept]
         return kept
 
-    def dataset(self, provenance: Mapping[str, Any]) -> Dataset:
+    def dataset(self, provenance: Mapping[str, Any], *, graph: bool = False) -> Dataset:
         """Number the survivors and fetch what else the raw rows say about them."""
         user, user_ids = number(self.user)
         del self.user  # a hundred million codes are 400 MB
@@ -161,7 +177,19 @@ class Preparation:
             for column, kind in (("time", np.int64), ("part", np.int8))
             if column in self.table.column_names
         }
-        return Dataset(self.name, user, item, user_ids, item_ids, provenance=provenance, **extra)
+        return Dataset(
+            self.name, user, item, user_ids, item_ids, provenance=provenance, graph=graph, **extra
+        )
+
+
+def as_nodes(*columns: pa.ChunkedArray) -> list[pa.ChunkedArray]:
+    """Ids of one kind, so that a node is the same on both sides: numbers, or else text."""
+    plain = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in columns
+    ]
+    numbers = all(pa.types.is_int64(column.type) for column in plain)
+    return plain if numbers else [column.cast(pa.large_string()) for column in plain]
 
 
 def survivors(rule: Filter, user: Side, item: Side) -> tuple[Flags, Flags]:

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ class Header(TypedDict):
     items: int
     fingerprint: str
     provenance: dict[str, Any]
+    graph: NotRequired[bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,8 @@ class Dataset:
     time: Integers | None = None
     part: npt.NDArray[np.int8] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    graph: bool = False
+    """Whether users and items are nodes of one graph: who has the id of an item is that item."""
 
     def renamed(self, name: str) -> "Dataset":
         """The same under another name, with what is known of its content."""
@@ -96,13 +99,24 @@ class Dataset:
         """SHA-256 of the content: unique pairs of original ids in order, one `user item` a line.
 
         It survives re-ordering of rows and changes of file format. Where the data came as
-        train and test files, it is the hash over the hash of each part.
+        train and test files, it is the hash over the hash of each part. A graph is ranked in
+        another way, and so has another one.
         """
+        content = self._content
+        return hashlib.sha256(f"graph {content}\n".encode()).hexdigest() if self.graph else content
+
+    @property
+    def _content(self) -> str:
         if self.part is None:
             return self._content_hash(slice(None))
         parts = [(PARTS[code], self.part == code) for code in np.unique(self.part)]
         text = "".join(f"{name} {self._content_hash(rows)}\n" for name, rows in parts)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def own_items(self) -> Indices:
+        """For every user of a graph the item of the same id; -1 where none has it."""
+        return places_of(self.user_ids, self.item_ids)
 
     @cached_property
     def rows_digest(self) -> str:
@@ -163,6 +177,7 @@ class Dataset:
             "items": self.n_items,
             "fingerprint": self.fingerprint,
             "provenance": dict(self.provenance),
+            **({"graph": True} if self.graph else {}),
         }
         with atomic_path(path) as temporary:
             parquet.write(columns, json.dumps(header), temporary)
@@ -200,6 +215,7 @@ class Dataset:
             user_ids=parquet.read(file, "user_id", header["users"]).combine_chunks(),
             item_ids=parquet.read(file, "item_id", header["items"]).combine_chunks(),
             provenance=header["provenance"],
+            graph=header.get("graph", False),
             **rows,
         )
         data.__dict__["fingerprint"] = header["fingerprint"]
@@ -219,6 +235,22 @@ def binary_csr(user: Indices, item: Indices, shape: tuple[int, int]) -> sparse.c
     matrix = sparse.csr_array((ones, (user, item)), shape=shape)
     matrix.sort_indices()
     return matrix
+
+
+def places_of(ids: pa.Array, among: pa.Array) -> Indices:
+    """Where each id stands among others; -1 if it does not."""
+    found = pc.fill_null(pc.index_in(ids, value_set=among), -1)
+    places: Indices = found.to_numpy(zero_copy_only=False)
+    return places
+
+
+def with_cells(matrix: sparse.csr_array, columns: Indices) -> sparse.csr_array:
+    """A binary matrix with one cell more in each row, where its column is not -1."""
+    rows = np.flatnonzero(columns >= 0).astype(np.int32)
+    cells = binary_csr(rows, columns[rows], matrix.shape)
+    more: sparse.csr_array = matrix.maximum(cells)
+    more.sort_indices()
+    return more
 
 
 def _bytes_of(text: pa.Array) -> memoryview:

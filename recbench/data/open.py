@@ -13,7 +13,7 @@ from recbench.data.dataset import WHOLE, Dataset, load_embedded
 from recbench.data.fetch.cache import digest_file
 from recbench.data.interactions import Interactions
 from recbench.data.readers.archive import Limits
-from recbench.data.recipe import Filter, Recipe
+from recbench.data.recipe import Filter, Graph, Recipe
 from recbench.errors import DataError, UsageError, check_takes, of_kind, unknown
 from recbench.files import home_folder, readable
 from recbench.registry import READERS
@@ -274,11 +274,7 @@ def check_counts(entry: Entry, dataset: Dataset, access: Access) -> Dataset:
         )
     doubt = "" if verified else " (expected counts are unverified)"
     access.announce(f"warning: {problem}{doubt}")
-    provenance = {**dataset.provenance, "deviation": problem}
-    return Dataset(
-        dataset.name, dataset.user, dataset.item, dataset.user_ids, dataset.item_ids,
-        dataset.time, dataset.part, provenance,
-    )  # fmt: skip
+    return replace(dataset, provenance={**dataset.provenance, "deviation": problem})
 
 
 def _mismatch(entry: Entry, dataset: Dataset) -> str:
@@ -313,6 +309,7 @@ class OwnFile:
     core: int = 0
     reader: str | None = None
     """As in `delimited[encoding=latin-1]`; None: by the end of the file's name."""
+    graph: Graph | None = None
 
     def __post_init__(self) -> None:
         """Refuse a threshold on nothing, and values that nothing is asked of."""
@@ -354,7 +351,7 @@ def open_file(own: OwnFile) -> Dataset:
         raise DataError(f"{error} (in brackets: --reader '{name}[...]')") from error
     positive = None if own.minimum is None else (">=", own.minimum)
     filters = (Filter(users=own.core, items=own.core),) if own.core else ()
-    recipe = Recipe(positive=positive, filters=filters)
+    recipe = Recipe(positive=positive, filters=filters, graph=own.graph)
     name, stem = readable(own.path.name), readable(own.path.stem)
     dataset = prepare(interactions, recipe, stem, {"file": name, "columns": columns})
     return dataset.renamed(f"{stem}-{dataset.fingerprint[:MARK]}")

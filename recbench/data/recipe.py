@@ -10,6 +10,7 @@ from recbench.params import format_value
 
 Mode = Literal["fixpoint", "pass"]
 Order = Literal["items-first", "users-first", "at-once"]
+Graph = Literal["directed", "undirected"]
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     ">": operator.gt,
@@ -58,14 +59,20 @@ class Recipe:
     `positive` is an operator and a number that a row's value must satisfy. With `dedup` the
     filters count distinct pairs; without it they count rows, and repeated pairs are removed
     after them. The first row of a pair in file order is the one that stays.
+
+    With `graph` users and items are nodes of one graph. Links of a node to itself are dropped, and
+    if it is `undirected` every link also counts the other way round.
     """
 
     positive: tuple[str, float] | None = None
     dedup: bool = True
     filters: tuple[Filter, ...] = ()
+    graph: Graph | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an operator that does not exist."""
+        """Refuse an operator or a kind of graph that does not exist."""
+        if self.graph is not None and self.graph not in get_args(Graph):
+            raise unknown("kind of graph", self.graph, get_args(Graph))
         if self.positive is not None and self.positive[0] not in OPERATORS:
             raise unknown("operator", self.positive[0], OPERATORS)
 
@@ -77,6 +84,7 @@ class Recipe:
             if self.positive is None
             else [f"value{self.positive[0]}{format_value(self.positive[1])}"]
         )
+        links = [] if self.graph is None else [f"{self.graph} links"]
         steps = [rule.text for rule in self.filters]
         steps.insert(0 if self.dedup else len(steps), "distinct")
-        return "; ".join(first + steps)
+        return "; ".join(first + links + steps)

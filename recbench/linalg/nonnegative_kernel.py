@@ -9,17 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from recbench.linalg.compiled import compiled
-
-Starts = npt.NDArray[np.int64]
-Columns = npt.NDArray[np.int32]
-Values = npt.NDArray[np.float32]
-Vector = npt.NDArray[np.float64]
+from recbench.linalg.pairs_kernel import Columns, Starts, Values, Vector, square_of, threshold
 
 JOIN = 256
 """Where there is no room for all, so many join, or as many as there are members: those whose step
 would lower the objective most."""
-
-BISECTIONS = 30
 
 AHEAD = 0.1
 """While others wait, members come to rest to this share of what these violate, as resting better
@@ -57,20 +51,6 @@ def _reach(candidates: Columns, members: Columns, weights: Vector, starts: Start
 
 
 @compiled
-def _square(members: Columns, places: Columns, starts: Starts, columns: Columns, values: Values,
-            lower: Starts, square: Values) -> None:  # fmt: skip
-    """G between the members. Of a pair, the row of the later one is read, up to its diagonal."""
-    square[:] = 0.0
-    for i in members:
-        p = places[i]
-        for e in range(starts[i], starts[i] + lower[i]):
-            q = places[columns[e]]
-            if q >= 0:
-                square[p, q] = values[e]
-                square[q, p] = values[e]
-
-
-@compiled
 def _descend(members: Columns, weights: Vector, reach: Vector, target: Vector, square: Values,
              l1: float, l2: float, goal: float, most: int) -> tuple[int, float]:  # fmt: skip
     """Minimise over one member after the other until none moves by more than the goal.
@@ -102,26 +82,6 @@ def _descend(members: Columns, weights: Vector, reach: Vector, target: Vector, s
 
 
 @compiled
-def _threshold(gains: Vector, most: int) -> float:
-    """What about so many gains reach, and the largest do: by bisection, quicker to compile than a
-    partition of them.
-    """
-    low, high = 0.0, 0.0
-    for gain in gains:
-        high = max(high, gain)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        reached = 0
-        for gain in gains:
-            reached += gain >= middle
-        if reached > most:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-@compiled
 def _select(candidates: Columns, members: Columns, count: int, places: Columns, weights: Vector,
             reach: Vector, target: Vector, diagonal: Vector, gains: Vector,
             l1: float, l2: float, least: float, few: int) -> tuple[int, float, bool]:  # fmt: skip
@@ -147,7 +107,7 @@ def _select(candidates: Columns, members: Columns, count: int, places: Columns, 
                 gains[found] = violation * violation / (diagonal[i] + l2)
                 found += 1
     waiting = kept + found > few
-    near = _threshold(gains[:found], max(JOIN, kept)) if waiting else 0.0
+    near = threshold(gains[:found], max(JOIN, kept))[1] if waiting else 0.0
     for i in candidates:
         if places[i] < 0:
             violation = target[i] - reach[i] - l1
@@ -224,7 +184,7 @@ def solve_columns(
                 if count * count > len(room):
                     room = np.empty(count * count * 5 // 4, np.float32)
                 square = room[: count * count].reshape(count, count)
-                _square(members[:count], places, starts, columns, values, lower, square)
+                square_of(members[:count], places, starts, columns, values, lower, square)
                 goal = max(least, AHEAD * worst) if waiting else least
                 sweeps, moved = _descend(
                     members[:count], weights, reach, target, square, l1, l2, goal, left

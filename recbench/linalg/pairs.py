@@ -51,6 +51,21 @@ def gram(matrix: sparse.csr_array, reserve: Callable[[int], None]) -> Pairs:
     return found
 
 
+def popular_first(matrix: sparse.csr_array) -> Indices:
+    """The columns by how many rows have them, falling; G up to its diagonal is small then."""
+    counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    return np.argsort(-counts, kind="stable").astype(np.int32)
+
+
+def rows_again(columns: sparse.csr_array, order: Indices) -> sparse.csr_array:
+    """Columns that are stored as rows, in such an order, as a matrix in the order there was."""
+    n = len(order)
+    named = sparse.csr_array((columns.data, order[columns.indices], columns.indptr), (n, n))
+    rows = sparse.csr_array(named[np.argsort(order)].T)
+    rows.sort_indices()
+    return rows
+
+
 def _products(matrix: sparse.csr_array) -> Counts:
     """How many products the rows of G before each one take."""
     lengths = np.diff(matrix.indptr).astype(np.int64)

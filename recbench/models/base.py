@@ -129,6 +129,7 @@ def fit_together(models: Sequence[Model], train: sparse.csr_array, ctx: Context)
     family = models[0].family
     what = f"fit of the family of {models[0].name}"
     instead = "return a list with one Scorer for each model, in order"
+    check_takes(family.fit, (models, train, ctx), what, "fit(self, models, train, ctx)")
     fits = of_kind(family.fit(models, train, ctx), Sequence, type(family).fit, what, instead)  # type: ignore[type-abstract]
     if len(fits) != len(models):
         words = f"{what} returned {len(fits)} for {len(models)} models; {instead}"

@@ -17,7 +17,7 @@ no code that came with it. Their digests are in model.json, and are compared whe
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -27,12 +27,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from recbench.data.dataset import Dataset, binary_csr
+from recbench.data.dataset import Dataset, binary_csr, places_of, with_cells
 from recbench.errors import DataError, RecbenchError, UsageError, unknown
 from recbench.fields import checked, parsed
 from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
 from recbench.linalg.locked import locked
-from recbench.linalg.types import Indices, Progress, silent
+from recbench.linalg.types import Progress, silent
 from recbench.models.base import fit_alone
 from recbench.models.context import Context
 from recbench.models.scorers import Base, Query, Scorer
@@ -60,6 +60,7 @@ class Header(TypedDict):
     history: NotRequired[Any]
     trial: NotRequired[str]
     """That of a campaign, if it was fitted in one."""
+    graph: NotRequired[bool]
     files: NotRequired[dict[str, str]]
     """The SHA-256 of each file."""
 
@@ -89,6 +90,8 @@ class Recommender:
     people: People | None = None
     trial: str = ""
     """The id of the trial whose numbers it has, if it was measured."""
+    graph: bool = False
+    """Whether a user is the item of the same id, which is not recommended to it."""
 
     @cached_property
     def _index(self) -> dict[Id, int]:
@@ -110,7 +113,8 @@ class Recommender:
         owners = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int32)
         columns = np.concatenate([*rows, np.zeros(0, np.int32)])
         history = binary_csr(owners, columns, (len(rows), len(self.items)))
-        return self._best(history, np.full(len(rows), -1, np.int32), k, progress)
+        strangers = np.full(len(rows), -1, np.int32)
+        return self._best(Query(history, strangers, history, k), progress)
 
     def for_users(
         self, users: Sequence[Id] | None = None, k: int = 10, progress: Progress = silent
@@ -124,7 +128,11 @@ class Recommender:
                 raise unknown("user", str(name), map(str, places))
             rows.append(places[name])
         chosen = np.array(rows, np.int32)
-        return self._best(self.people.history[chosen], chosen, k, progress)
+        history = seen = self.people.history[chosen]
+        if self.graph:
+            own = places_of(self.people.ids.take(pa.array(chosen)), self.items)
+            seen = with_cells(history, own)
+        return self._best(Query(history, chosen, seen, k), progress)
 
     def _columns(self, history: Iterable[Id]) -> Iterator[int]:
         for name in history:
@@ -132,10 +140,8 @@ class Recommender:
                 raise unknown("item", str(name), map(str, self._index))
             yield self._index[name]
 
-    def _best(
-        self, history: sparse.csr_array, rows: Indices, k: int, progress: Progress
-    ) -> Iterator[list[tuple[Id, float]]]:
-        query = Query(history, rows, history, min(k, len(self.items)))
+    def _best(self, query: Query, progress: Progress) -> Iterator[list[tuple[Id, float]]]:
+        query = replace(query, k=min(query.k, len(self.items)))
         (top,) = self.scorer.base.top(query, [self.scorer.scale], progress)
         for items, scores in zip(top.items, top.scores, strict=True):
             pairs = zip(items.tolist(), scores.tolist(), strict=True)
@@ -154,6 +160,7 @@ class Recommender:
             "fingerprint": self.fingerprint, "base": writer.plain(self.scorer.base),
             "scale": writer.plain(self.scorer.scale),
             "history": None if self.people is None else writer.plain(self.people.history),
+            "graph": self.graph,
         }  # fmt: skip
         pq.write_table(pa.table({"item": self.items}), made / "items.parquet")
         if self.people is not None:
@@ -177,7 +184,9 @@ def fit(model: str, data: Dataset, context: Context | None = None) -> Recommende
         )
     scorer = fit_alone(instance, locked(data.matrix), context or Context())
     people = People(data.user_ids, data.matrix)
-    return Recommender(instance.text, scorer, data.item_ids, data.name, data.fingerprint, people)
+    return Recommender(
+        instance.text, scorer, data.item_ids, data.name, data.fingerprint, people, graph=data.graph
+    )
 
 
 def trial_in(folder: Path) -> str | None:
@@ -227,7 +236,7 @@ def _load(folder: Path) -> Recommender:
             raise DataError(f"{folder} has histories of other users or items than it names")
     model = Recommender(
         header["model"], Scorer(base, scale), items, header["dataset"], header["fingerprint"],
-        people, trees.get("trial", ""),
+        people, trees.get("trial", ""), trees.get("graph", False),
     )  # fmt: skip
     model.recommend(items[:1].to_pylist(), 1)  # parts that do not fit together fail here
     return model

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError, Refused, home_of, located
+from recbench.errors import RecbenchError, Refused, check_takes, home_of, located
 from recbench.fields import LARGEST
 from recbench.linalg import topk
 from recbench.linalg.real import real
@@ -60,7 +60,9 @@ class Base(ABC):
         what, home = f"{type(self).__name__}.score", home_of(type(self).score)
 
         def block(start: int, stop: int) -> Floats:
-            block = self.score(*query.block(start, stop))
+            given = query.block(start, stop)
+            check_takes(self.score, given, what, "score(self, history, rows)")
+            block = self.score(*given)
             if np.shape(block) != (stop - start, items):
                 words = (
                     f"{what} gave a block of shape {np.shape(block)} instead "

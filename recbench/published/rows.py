@@ -61,8 +61,12 @@ class Published:
 
     def prints_as(self, value: float) -> bool:
         """Whether a value, in as many digits as the paper prints, is what it prints."""
-        _, _, digits = (self.printed or format_value(self.value)).partition(".")
-        return f"{value:.{len(digits)}f}" == f"{self.value:.{len(digits)}f}"
+        return f"{value:.{self.digits}f}" == f"{self.value:.{self.digits}f}"
+
+    @property
+    def digits(self) -> int:
+        """Of how many decimals it is printed."""
+        return len((self.printed or format_value(self.value)).partition(".")[2])
 
     @property
     def outside(self) -> tuple[str, ...]:

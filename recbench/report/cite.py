@@ -15,6 +15,7 @@ from recbench import __version__
 from recbench.brackets import name_in
 from recbench.campaign.folder import Campaign
 from recbench.data.catalog import load_catalog
+from recbench.data.open import SYNTHETIC
 from recbench.environment import source
 from recbench.errors import UsageError
 from recbench.params import classes_within
@@ -119,20 +120,27 @@ def of_name(name: str) -> str:
     return bibtex(keys, texts or ([] if keys else [own_entry()]))
 
 
-def of_campaign(campaign: Campaign) -> str:
-    """Everything that a results folder rests on: recbench, data, splits, metrics and models."""
-    keys, texts = list[str](), [own_entry()]
+def of_campaign(campaign: Campaign) -> tuple[str, list[str]]:
+    """Everything that a results folder rests on: recbench, data, splits, metrics and models.
+
+    The names of the datasets that have no entry are told beside it.
+    """
+    keys, texts, unknown = list[str](), [own_entry()], list[str]()
     catalog = load_catalog()
     for run in campaign.manifest()["runs"]:
-        entry = catalog.get(run["dataset"]["name"])
-        texts += [entry.cite] if entry is not None and entry.cite else []
+        name = run["dataset"]["name"]
+        entry = catalog.get(name)
+        if entry is not None and entry.cite:
+            texts.append(entry.cite)
+        elif name.partition(":")[0] != SYNTHETIC:
+            unknown.append(name)
         keys += _of_described(run["split"], SPLITS)
         keys += [
             METRICS_FROM[name] for name in map(name_in, run["metrics"]) if name in METRICS_FROM
         ]
     for text in dict.fromkeys(row.text for row in campaign.rows().values()):
         keys += _of_described(text, MODELS)
-    return bibtex(keys, texts)
+    return bibtex(keys, texts), list(dict.fromkeys(unknown))
 
 
 def _of_described(text: str, registry: Any) -> list[str]:

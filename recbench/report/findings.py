@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from recbench.published.check import Finding, summary
-from recbench.report.tables import View
+from recbench.report.tables import DIGITS, View
 
 
 def view(findings: Sequence[Finding], everything: bool = False) -> View:
@@ -23,6 +23,7 @@ def view(findings: Sequence[Finding], everything: bool = False) -> View:
         for f in shown
     ]  # fmt: skip
     table = View("Published numbers and ours", pd.DataFrame(lines), mark="regressed")
+    table.digits = max([DIGITS, *(finding.row.digits for finding in shown)])
     table.marked = [i for i, finding in enumerate(shown) if finding.regressed]
     if table.frame.get("inside the grid", pd.Series(dtype=float)).isna().all():
         table.frame = table.frame.drop(columns="inside the grid", errors="ignore")

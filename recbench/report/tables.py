@@ -54,6 +54,8 @@ class View:
     part: str = ""
     mark: str = "selected"
     """What programs call being marked."""
+    digits: int = DIGITS
+    """Decimals of numbers, but for those of seconds and gigabytes."""
 
     @property
     def columns(self) -> list[str]:
@@ -102,7 +104,12 @@ def _column(view: View, name: str) -> list[Cell]:
     spread, low, high, better = (_beside(view.frame, name + ending) for ending in BESIDE)
     places = _places(values) if name in view.ranked else [0] * len(values)
     return [
-        Cell(written(name, value), _uncertainty(*beside), shortened(letters or ""), place)
+        Cell(
+            written(name, value, view.digits),
+            _uncertainty(*beside),
+            shortened(letters or ""),
+            place,
+        )
         for value, *beside, letters, place in zip(
             values, spread, low, high, better, places, strict=True
         )
@@ -125,12 +132,12 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def written(name: str, value: Any) -> str:
+def written(name: str, value: Any, digits: int = DIGITS) -> str:
     """A value as tables for people write it."""
     if is_missing(value):
         return "–"
     if isinstance(value, float):
-        return _rounded(value, SECONDS if name.endswith((" s", " GB")) else DIGITS)
+        return _rounded(value, SECONDS if name.endswith((" s", " GB")) else digits)
     return printable(str(value))
 
 

@@ -1,12 +1,13 @@
 """The interface of splits: a rule is a frozen description that divides a Dataset."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from recbench.data.dataset import Dataset
+from recbench.data.dataset import Dataset, with_cells
 from recbench.errors import DataError, UsageError, check_takes, home_of, located, of_kind
 from recbench.linalg.types import Integers
 from recbench.params import Described, param
@@ -70,7 +71,7 @@ class SplitRule(Described, ABC):
                 "refits must give what it fits on before the test as `full`, any other full=None"
             )
             raise UsageError(located(words, home_of(apply)))
-        return split
+        return without_self(split, data) if data.graph else split
 
 
 def times_of(data: Dataset, instead: str) -> Integers:
@@ -99,6 +100,19 @@ def part_of(
         train_rows=np.where(known, users, np.int32(-1)).astype(np.int32),
         hidden=None if hidden is None else pick(hidden, users),
     )
+
+
+def without_self(split: Split, data: Dataset) -> Split:
+    """Hide from each node of a graph the node itself: nobody looks for it."""
+    columns = np.full(data.n_items, -1, dtype=np.int32)
+    columns[split.items] = np.arange(len(split.items), dtype=np.int32)
+
+    def hide(part: Part) -> Part:
+        own = data.own_items[part.users]
+        own = np.where(own < 0, np.int32(-1), columns[own])
+        return replace(part, hidden=with_cells(part.seen, own))
+
+    return replace(split, valid=hide(split.valid), test=hide(split.test))
 
 
 def check_data(data: Dataset) -> None:

@@ -28,7 +28,7 @@ FIELD = {
 }  # fmt: skip
 COLUMNS = {
     "user": "u", "item": "i", "value": "stars", "minimum": 4.0, "time": "t", "core": 2,
-    "reader": "delimited[quote=false]",
+    "reader": "delimited[quote=false]", "graph": "directed",
 }  # fmt: skip
 
 
@@ -68,7 +68,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
     (folder / "fragile.py").write_text(toys.FAILING)
     recbench(
         "run", "--data", "my.csv", "--user", "u", "--item", "i", "--value", "stars", "--min", "4",
-        "--time", "t", "--core", "2", "-m", "ease", "-m", "edlae", "--set", "edlae.p=0.5",
+        "--time", "t", "--core", "2", "--graph", "directed", "-m", "ease", "-m", "edlae",
+        "--set", "edlae.p=0.5",
         "--grid", "l2=1,10", "--search", "random", "--trials", "3", "--search-seed", "7",
         "--time-limit", "2h",
         "--split", "weak", "-k", "ndcg@5,hit@3", "--select", "recall@5", "--seed", "1,2",

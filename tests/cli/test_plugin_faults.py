@@ -165,6 +165,54 @@ FAULTS = {
         "        return 1.0"),
         [*RUN, "-m", "mf[loss=odd,epochs=1]"], "grade of odd returned float, not Grades",
     ),
+    "scores that take too little": (
+        ("class Odd(Base):\n    def score(self, rows):  #!\n        return rows\n\n"
+        f"{MODEL}    def fit(self, train, ctx):\n        return Scorer(Odd())"),
+        [*RUN, "-m", "mine"], "Odd.score does not take what it is given",
+    ),
+    "a family that takes too little": (
+        ("class Mine(Family):\n    def key(self, model):\n        return 1\n\n"
+        "    def fit(self, models, train):  #!\n        return []\n\n"
+        f"{MODEL}    family = Mine()"),
+        [*RUN, "-m", "mine"], "define it as fit(self, models, train, ctx)",
+    ),
+    "a key that takes too little": (
+        ("class Mine(Family):\n    def key(self):  #!\n        return 1\n\n"
+            "    def fit(self, models, train, ctx):\n        return []\n\n"
+        f"{MODEL}    family = Mine()"),
+        [*RUN, "-m", "mine"], "define it as key(self, model)",
+    ),
+    "terms that take too little": (
+        ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(QuadraticLoss):\n"
+        "    objective = property(lambda self: self)\n\n"
+        "    def user_terms(self, lengths):  #!\n        return lengths"),
+        [*RUN, "-m", "als[loss=odd]"], "define it as user_terms(self, lengths, items)",
+    ),
+    "grades that take too little": (
+        ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(Loss):\n"
+        "    response = Response('softplus')\n\n    def grade(self, positives):  #!\n"
+        "        return 1.0"),
+        [*RUN, "-m", "mf[loss=odd,epochs=1]"], "define it as grade(self, positives, means)",
+    ),
+    "a shift that fails": (
+        ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(Loss):\n"
+        "    response = Response('softplus')\n\n    def shift(self, positives):\n"
+        "        return positives.no_such  #!\n\n    def grade(self, positives, means):\n"
+        "        return 1.0"),
+        [*RUN, "-m", "mf[loss=odd,epochs=1]"], "AttributeError",
+    ),
+    "a shift that takes too little": (
+        ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(Loss):\n"
+        "    response = Response('softplus')\n\n    def shift(self):  #!\n"
+        "        return 0.0\n\n    def grade(self, positives, means):\n        return 1.0"),
+        [*RUN, "-m", "mf[loss=odd,epochs=1]"], "define it as shift(self, positives)",
+    ),
+    "a response that fails": (
+        ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(Loss):\n"
+        "    response = property(lambda self: self.no_such)  #!\n\n"
+        "    def grade(self, positives, means):\n        return 1.0"),
+        [*RUN, "-m", "mf[loss=odd,epochs=1]"], "AttributeError",
+    ),
 }  # fmt: skip
 
 

@@ -200,6 +200,11 @@ def test_trials_alone_search_where_each_model_says(recbench, own, folder):
     assert "6 finished trials found, 2 to run" in again.stderr
 
 
+def test_spaces_are_printed_as_they_are_typed(recbench):
+    """In other places :100: is a picture."""
+    assert "0.1:100:log" in recbench("info", "wrmf").stdout
+
+
 def test_info_shows_where_a_model_is_searched(recbench):
     shown = {p["name"]: p["searched"] for p in _sheet(recbench, "ials")}
     assert shown["l2"] == ["0.0001:0.1:log"]

@@ -56,6 +56,12 @@ def slow_prepare(rows, recipe):
         sign, bound = recipe.positive
         rows = [row for row in rows if SIGNS[sign](row[2], bound)]
     pairs = [row[:2] for row in rows]
+    if recipe.graph:
+        if len({type(node) for pair in pairs for node in pair}) == 2:
+            pairs = [(str(u), str(i)) for u, i in pairs]
+        pairs = [(u, i) for u, i in pairs if u != i]
+    if recipe.graph == "undirected":
+        pairs += [(i, u) for u, i in pairs]
     if recipe.dedup:
         pairs = list(dict.fromkeys(pairs))
     for rule in recipe.filters:
@@ -89,6 +95,7 @@ recipes = st.builds(
     st.none() | st.tuples(st.sampled_from(list(SIGNS)), st.integers(1, 3)),
     st.booleans(),
     st.lists(rules, max_size=2).map(tuple),
+    st.sampled_from([None, "directed", "undirected"]),
 )
 block_sizes = st.sampled_from([2, 3, 1 << 20])
 
@@ -236,6 +243,7 @@ def test_the_provenance_tells_what_was_done():
     [
         (Recipe(), "distinct"),
         (Recipe(("=", 5.0), dedup=False), "value=5; distinct"),
+        (Recipe(("=", 5.0), graph="directed"), "value=5; directed links; distinct"),
         (
             Recipe(filters=(Filter(20, 200, "pass"), Filter(5, 5))),
             "distinct; users>=20,items>=200 once items-first; users>=5,items>=5",

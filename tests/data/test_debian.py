@@ -156,5 +156,37 @@ def test_the_file_that_comes_with_the_package():
         assert np.bincount(side).min() >= make_debian.CORE
 
 
-def test_the_file_that_comes_with_the_package_is_small():
-    assert len((files("recbench.data") / "embedded" / "debian.parquet").read_bytes()) < 1_000_000
+def test_links_are_between_packages():
+    tools = ", ".join(f"tool{n}" for n in range(8))
+    text = "\n".join(f"Package: tool{n}\nDepends: awk, {tools}\n" for n in range(8)).encode()
+    data = make_debian.make(text, release(text), links=True)
+    assert data.name == "debian-links"
+    assert data.graph
+    assert data.user_ids == data.item_ids
+    assert (data.matrix.toarray() == 1 - np.eye(8)).all()
+
+
+def test_the_graph_that_comes_with_the_package():
+    data = load_embedded("debian-links")
+    assert (data.n_users, data.n_items, len(data)) == (14_240, 4_480, 137_090)
+    assert data.fingerprint == "c53c26ff5cf060dd2cb71febd2a01daddc381b2fde5018ce8d151281b8925a1f"
+    assert data.graph
+    assert np.count_nonzero(data.own_items >= 0) == 1_903
+    assert not np.any(data.own_items[data.user] == data.item)
+    debian = load_embedded("debian")
+    pairs = [
+        {
+            *zip(
+                d.user_ids.take(d.user).to_pylist(),
+                d.item_ids.take(d.item).to_pylist(),
+                strict=True,
+            )
+        }
+        for d in (data, debian)
+    ]
+    assert pairs[0] <= pairs[1]
+
+
+@pytest.mark.parametrize("name", ["debian", "debian-links"])
+def test_the_files_that_come_with_the_package_are_small(name):
+    assert len((files("recbench.data") / "embedded" / f"{name}.parquet").read_bytes()) < 1_000_000

@@ -27,6 +27,7 @@ from recbench.published.check import (
 )
 from recbench.published.rows import Published
 from recbench.report.findings import view
+from recbench.report.tables import cells
 
 ROW = Published(
     paper="toy", table="1", dataset="toy", protocol="strong", model="ease", metric="ndcg@10",
@@ -93,6 +94,14 @@ def test_the_nearest_value_inside_the_printed_grid_stands_beside_it():
     assert made.frame["inside the grid"].tolist()[0] == 0.48
     assert "ease[l2=5]: l2=5 outside what toy prints it tried; nearest inside: l2=10" in made.notes
     assert "inside the grid" not in view([judge(ROW, 0.5)]).frame
+
+
+def test_a_table_has_the_digits_of_the_longest_number_that_is_printed():
+    """A difference that a status speaks of can be seen."""
+    longer = replace(ROW, value=0.500004, printed="0.500004")
+    written = [cell.text for cell in cells(view([judge(longer, 0.500009)]))["ours"]]
+    assert written == ["0.500009"]
+    assert [cell.text for cell in cells(view([judge(ROW, 0.5)]))["ours"]] == ["0.5000"]
 
 
 def test_gowallas_rows_of_the_deql_paper_are_outside_its_grid():

@@ -1,6 +1,7 @@
 """Where things come from, as BibTeX."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,15 @@ def test_a_campaign_cites_all_that_it_rests_on(recbench):
         "recbench", "liang2018vae", "jarvelin2002cumulated", "herlocker2004evaluating",
         "steck2019ease", "rendle2022ials",
     }  # fmt: skip
+    assert result.stderr == ""
+
+
+def test_data_that_nobody_can_cite_are_named(recbench):
+    Path("mine.csv").write_text(
+        "user,item\n" + "".join(f"u{n % 20},i{n % 7}\n" for n in range(120))
+    )
+    made = recbench("run", "--data", "mine.csv", "-m", "popularity", "-o", "out")
+    assert made.exit_code == 0, made.output
+    result = recbench("cite", "out")
+    assert "recbench" in keys_in(result.stdout)
+    assert "no entry for the dataset mine" in result.stderr

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError, UsageError, of_kind
+from recbench.errors import RecbenchError, UsageError, check_takes, of_kind
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Pattern, Terms, solve, turn
 from recbench.linalg.types import Floats
@@ -65,9 +65,11 @@ class Problem:
         """Check the matrix for the model of this name, and work out the coefficients."""
         users = Pattern.of(checked(train, name))
         items = users.transposed()
+        given = users.lengths, train.shape[1]
+        check_takes(objective.user_terms, given, "user_terms", "user_terms(self, lengths, items)")
         terms = of_kind(
-            objective.user_terms(users.lengths, train.shape[1]), Terms, type(objective).user_terms,
-            "user_terms", "return Terms(gram, push, ridge, entry, pull)",
+            objective.user_terms(*given), Terms, type(objective).user_terms, "user_terms",
+            "return Terms(gram, push, ridge, entry, pull)",
         )  # fmt: skip
         ones = np.ones(train.shape[1])
         ridge = objective.item_ridge(items.lengths, train.shape[0])

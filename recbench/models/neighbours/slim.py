@@ -39,8 +39,7 @@ class ElasticNets(Family["Slim"]):
     def fit(self, models: Sequence["Slim"], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
         """Multiply once, then solve every column for one penalty after the other."""
         users, n = train.shape
-        counts = np.bincount(train.indices, minlength=n)
-        order = np.argsort(-counts, kind="stable").astype(np.int32)  # popular items first
+        order = pairs.popular_first(train)
         taken = 0
 
         def product(size: int) -> None:
@@ -67,14 +66,10 @@ class ElasticNets(Family["Slim"]):
 
 def _scorer(columns: sparse.csr_array, order: Indices, unsettled: int) -> Scorer:
     """The weights by the numbers that items have, each item's for others by row."""
-    n = len(order)
-    facts = {"weights per item": columns.nnz / n}
+    facts = {"weights per item": columns.nnz / len(order)}
     if unsettled:
         facts["columns not settled"] = unsettled
-    named = sparse.csr_array((columns.data, order[columns.indices], columns.indptr), (n, n))
-    weights = sparse.csr_array(named[np.argsort(order)].T)
-    weights.sort_indices()
-    return Scorer(SparseItemItem(weights), facts=facts)
+    return Scorer(SparseItemItem(pairs.rows_again(columns, order)), facts=facts)
 
 
 @MODELS.register("slim")

@@ -107,6 +107,12 @@ SsmGnn = _one_loss(
     "ssm-gnn", encoders.LightGcn, losses.Ssm, "LightGCN on sampled softmax with in-batch items.",
     layers=1,
 )  # fmt: skip
+SampledSoftmax = _any_loss(
+    "ssm", encoders.Mf, "infonce[against=100,t=1]",
+    "Matrix factorisation on a softmax over each interaction and as many items as are drawn.",
+    "Wu et al. (2024), On the Effectiveness of Sampled Softmax Loss for Item Recommendation",
+    score="dot",
+)  # fmt: skip
 Softmax = _one_loss("softmax", encoders.Mf, losses.Softmax, "Matrix factorisation on softmax.")
 Sparsemax = _one_loss(
     "sparsemax", encoders.Mf, losses.Sparsemax, "Matrix factorisation on sparsemax."

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recbench.errors import of_kind
+from recbench.errors import check_takes, of_kind
 from recbench.linalg.normal import Pattern
 from recbench.linalg.responses import Block, Hide, Own, Room, Shared
 from recbench.linalg.types import Floats, Vector
@@ -206,9 +206,12 @@ def _faced(problem: Problem, tables: Mapping[str, Floats], batch: Batch, factors
     hide = _hiding(problem.train, batch) if loss.unseen and not isinstance(block, Own) else None
     weights = problem.weights if batch.columns is None else None
     response = replace(loss.response, total=problem.train.width)
+    check_takes(loss.shift, (positives,), f"shift of {loss.name}", "shift(self, positives)")
     means = block.respond(response, loss.shift(positives), weights, hide, factors.bound)
+    what = f"grade of {loss.name}"
+    check_takes(loss.grade, (positives, means), what, "grade(self, positives, means)")
     grades = of_kind(
-        loss.grade(positives, means), Grades, type(loss).grade, f"grade of {loss.name}",
+        loss.grade(positives, means), Grades, type(loss).grade, what,
         "return Grades(value, means, cells)",
     )  # fmt: skip
 

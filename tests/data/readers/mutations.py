@@ -14,6 +14,8 @@ INTERESTING = [
     b"\\u0000", b"\\ud800", b"INSERT INTO `page` VALUES ", b"\x1f\x8b\x08", b"PK\x03\x04",
     b"../../etc/passwd", b"/etc/passwd", b"\x80" + b"\xff" * 11,
 ]  # fmt: skip
+LONGEST = 1 << 26
+"""What files are not repeated beyond."""
 
 
 def flip_bits(dice: random.Random, text: bytes) -> bytes:
@@ -79,8 +81,8 @@ def huge_line(dice: random.Random, text: bytes) -> bytes:
 
 
 def repeat(dice: random.Random, text: bytes) -> bytes:
-    """The whole file many times over."""
-    return text * dice.randint(2, 50)
+    """The whole file many times over, as long as that is no matter of memory."""
+    return text * min(dice.randint(2, 50), max(1, LONGEST // len(text)))
 
 
 MUTATIONS: list[Mutation] = [
