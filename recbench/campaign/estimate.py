@@ -60,7 +60,8 @@ def estimates(runner: Runner) -> list[Estimate]:
     runner.replay()
     tasks, worker = tasks_of(runner.todo(), "valid"), runner.worker
     rows = runner.campaign.rows().values()
-    return estimate(runner.plan, tasks, rows, worker.split.train, worker.context)
+    context = replace(worker.context, strangers=worker.strangers)
+    return estimate(runner.plan, tasks, rows, worker.split.train, context)
 
 
 def as_frame(fits: Iterable[Estimate]) -> pd.DataFrame:
@@ -87,13 +88,15 @@ def estimate(
                 speed.append(gemm_gflops())
         return speed[0]
 
-    return [_timed(_sized(task, train, ctx), earlier, train, gflops) for task in tasks]
+    return [_timed(_sized(task, train, ctx), earlier, train, ctx, gflops) for task in tasks]
 
 
 def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
     models = [trial.model for trial in task.trials]
     if models[0].reserves:
-        probe = _Probe(threads=ctx.threads, dtype=ctx.dtype, scratch=ctx.scratch)
+        probe = _Probe(
+            threads=ctx.threads, dtype=ctx.dtype, scratch=ctx.scratch, strangers=ctx.strangers
+        )
         try:
             models[0].family.fit(models, train, probe)
         except _Demand as demand:
@@ -107,10 +110,11 @@ def _timed(
     fit: Estimate,
     earlier: dict[str, list[float]],
     train: sparse.csr_array,
+    ctx: Context,
     gflops: Callable[[], float],
 ) -> Estimate:
     models = [trial.model for trial in fit.task.trials]
-    operations = models[0].family.operations(models, train)
+    operations = models[0].family.operations(models, train, ctx)
     if operations is not None:
         return replace(fit, seconds=seconds_for(operations, gflops()))
     if models[0].name in earlier:

@@ -112,6 +112,12 @@ class Worker:
             raise DataError("a model changed the data in memory; run it again without that model")
         return split
 
+    @property
+    def strangers(self) -> int:
+        """How many users of either part are not trained on."""
+        parts = self.split.valid, self.split.test
+        return sum(int(np.count_nonzero(held.train_rows < 0)) for held in parts)
+
     def work(self, job: Job) -> list[Outcome]:
         """Fit the trials of a job and measure them.
 
@@ -235,6 +241,7 @@ class Worker:
             validate=judge.chooses if judge else None,
             watch=judge if self.trace else None,
             audience=self._audience(job.part),
+            strangers=self.strangers,
             rounds=job.rounds if judge is None else {},
             checkpoint=Checkpoint(saved) if saved is not None and here else None,
         )

@@ -61,6 +61,11 @@ def squares(matrix: sparse.csr_array) -> Vector:
     return np.bincount(matrix.indices, weights, matrix.shape[1]).astype(np.float64)
 
 
+def products(dtype: npt.DTypeLike) -> int:
+    """How many products with B it takes to solve for a column."""
+    return 2 if np.dtype(dtype) == np.float32 else 1
+
+
 class RowInverse:
     """C, made of the tiles of B; it answers what `Tiles` of C would."""
 
@@ -105,7 +110,7 @@ class RowInverse:
     def _solve(self, wanted: Matrix) -> Matrix:
         """B times some columns; refined, unless B has digits to spare."""
         found = self.tiles.matmul(wanted).astype(np.float64)
-        if self.dtype == np.float32:
+        if products(self.dtype) > 1:
             missing = wanted - found - self._down @ self._up_scaled(found)
             found += self.tiles.matmul(missing)
         return found

@@ -46,7 +46,9 @@ class Family(ABC, Generic[M]):
         What stops all of them is raised. What stops one is returned in its place.
         """
 
-    def operations(self, models: Sequence[M], train: sparse.csr_array) -> float | None:
+    def operations(
+        self, models: Sequence[M], train: sparse.csr_array, ctx: Context
+    ) -> float | None:
         """Floating-point operations of fitting a group, nearly all in matrix products; None where
         that cannot be told beforehand.
         """

@@ -35,6 +35,8 @@ class Context:
     """Where a fit may keep large arrays and checkpoints on disk; None keeps them in memory."""
     audience: "tuple[pa.Array, pa.Array] | None" = None
     """Ids of the users about to be ranked and of the items, for models made elsewhere."""
+    strangers: int = 0
+    """How many users that are not in the train matrix will be ranked for, in both parts."""
     validate: Callable[[Scorer], float] | None = None
     """Scores a half-trained model on held-out data, for early stopping; higher is better."""
     watch: Callable[[Scorer], Mapping[str, float]] | None = None

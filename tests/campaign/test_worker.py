@@ -109,6 +109,15 @@ def test_a_fit_computes_in_the_precision_that_its_row_names(tmp_path, dtype):
     assert {row.dtype for row in rows} == {dtype}
 
 
+@pytest.mark.parametrize(("rule", "count"), [(Strong(heldout=7), 14), (Weak(), 0)])
+def test_a_fit_knows_how_many_strangers_will_be_ranked_for(tmp_path, rule, count):
+    """In both parts together: the trial is the same for either."""
+    told = []
+    model = Fitted(lambda train, ctx: told.append(ctx.strangers))
+    run(tmp_path, model, rule=rule)
+    assert told == [count]
+
+
 class Clock:
     """Stands still unless it is told to go on."""
 

@@ -73,18 +73,18 @@ class Inverted:
 def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> Inverted:
     """Compute C = (G + Γ)⁻¹ for one dropout p and ridge λ', and check it on random vectors.
 
-    The side is a matter of the matrix that is inverted, and of nothing else: the same trial gives
-    the same bits wherever it runs.
+    The side is a matter of what makes the trial, and of nothing else: it has the same bits wherever
+    it runs.
     """
     g, gamma = _diagonals(train, dropout, ridge)
-    costs = _costs(train, g, gamma, ctx.dtype)
+    costs = _costs(train, g, gamma, ctx)
     inverted = {"items": by_items, "users": by_users}[min(costs, key=costs.__getitem__)]
     return inverted(train, g, gamma, ctx)
 
 
-def operations(train: sparse.csr_array, dropout: float, ridge: float) -> float:
+def operations(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> float:
     """What it takes, from the side that takes less."""
-    return min(_costs(train, *_diagonals(train, dropout, ridge), np.float32).values())
+    return min(_costs(train, *_diagonals(train, dropout, ridge), ctx).values())
 
 
 def _diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[Vector, Vector]:
@@ -96,18 +96,21 @@ def _diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[V
     return g, gamma
 
 
-def _costs(
-    train: sparse.csr_array, g: Vector, gamma: Vector, dtype: npt.DTypeLike
-) -> dict[str, float]:
-    """Operations of either side; users and items without interactions take none."""
+def _costs(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> dict[str, float]:
+    """Operations of either side; users and items without interactions take none.
+
+    From that of the users, columns of C that need their digits are solved for, and so are users
+    who will be ranked for and are not in the train matrix.
+    """
     costs = {"items": float(np.count_nonzero(g)) ** 3}
     with np.errstate(over="ignore", divide="ignore"):
-        finite = np.isfinite((1.0 / gamma).astype(dtype)).all()
+        finite = np.isfinite((1.0 / gamma).astype(ctx.dtype)).all()
     if finite:  # nothing on the diagonal has an inverse that is, from the side of the users
         users = float(np.count_nonzero(np.diff(train.indptr)))
-        weak = len(rowinverse.weak_columns(train, gamma, dtype))
+        solved = len(rowinverse.weak_columns(train, gamma, ctx.dtype)) + ctx.strangers
+        each = rowinverse.products(ctx.dtype) * 2 * users**2
         pairs = float(np.sum(np.bincount(train.indices).astype(np.float64) ** 2))
-        costs["users"] = users**3 + 4 * users**2 * weak + SPARSE * pairs
+        costs["users"] = users**3 + solved * each + SPARSE * pairs
     return costs
 
 

@@ -82,10 +82,10 @@ class LinearAutoencoders(Family[Scaled]):
         solutions = (scaling.solve(found.diagonals) for scaling in scalings)
         return [LinearScorer(found.base, y, inverse=found.matrix, diagonal=x) for y, x in solutions]
 
-    def operations(self, models: Sequence[Scaled], train: sparse.csr_array) -> float:
+    def operations(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> float:
         """Inverting takes n³, in place, of the items or of the users."""
         scaling = models[0].scaling()
-        return operations(train, scaling.dropout, scaling.ridge)
+        return operations(train, scaling.dropout, scaling.ridge, ctx)
 
 
 def zero_diagonal(inverse: Inverse, keep: float = 1.0) -> tuple[Vector, Vector]:

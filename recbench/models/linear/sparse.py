@@ -63,7 +63,7 @@ class SparseAutoencoders(Family[Any]):
         facts = {"weights per item": columns.nnz / n}
         return [Scorer(base, scaling.solve(inverse)[0], facts=facts) for scaling in scalings]
 
-    def operations(self, models: Sequence[Any], train: sparse.csr_array) -> float:
+    def operations(self, models: Sequence[Any], train: sparse.csr_array, ctx: Context) -> float:
         """A third of a cube for every look at a column; each has so much more to solve."""
         n, looks = float(train.shape[1]), models[0].looks
         cubes = sum((look / looks) ** 3 for look in range(1, looks + 1))

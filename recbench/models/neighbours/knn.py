@@ -65,7 +65,9 @@ class ItemNeighbours(Family["ItemKnn"]):
         )  # fmt: skip
         return [Scorer(SparseItemItem(first.weights(votes(top, k, n)))) for k in wanted]
 
-    def operations(self, models: Sequence["ItemKnn"], train: sparse.csr_array) -> float:
+    def operations(
+        self, models: Sequence["ItemKnn"], train: sparse.csr_array, ctx: Context
+    ) -> float:
         """Two for each pair of items that a user has."""
         return 2.0 * float((np.diff(train.indptr).astype(np.float64) ** 2).sum())
 

@@ -194,7 +194,9 @@ class TrainedFamily(Family[Trainable]):
             fit = Epochs(longest, matrix, pool, ctx)
             return run(fit, ctx, longest.name, longest.text, longest.training.schedule, counts)
 
-    def operations(self, models: Sequence[Trainable], train: sparse.csr_array) -> float | None:
+    def operations(
+        self, models: Sequence[Trainable], train: sparse.csr_array, ctx: Context
+    ) -> float | None:
         """Three products of matrices in every step, where these take nearly all of the time."""
         longest = max(models, key=lambda model: model.training.epochs)
         training, loss = longest.training, trained(longest.loss)

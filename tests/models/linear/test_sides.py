@@ -140,16 +140,27 @@ def test_the_side_is_that_which_takes_less(monkeypatch):
         found = inverse.invert(matrix, 0.5, 3.0, Context())
         assert isinstance(found.base, UserSide) == (side == "users")
         assert found.matrix.tiles.n == size
-        cost = inverse.operations(matrix, 0.5, 3.0)
+        cost = inverse.operations(matrix, 0.5, 3.0, Context())
         assert cost == size**3
         model = models_from(["edlae[p=0.5,l2=3]"])
-        assert model[0].family.operations(model, matrix) == cost
+        assert model[0].family.operations(model, matrix, Context()) == cost
 
 
-def test_columns_to_be_refined_speak_against_the_users(monkeypatch):
+@pytest.mark.parametrize(
+    ("ridge", "dtype", "strangers", "side"),
+    [
+        (10.0, np.float32, 0, "users"),
+        (0.05, np.float32, 0, "items"),
+        (0.05, np.float64, 0, "users"),
+        (10.0, np.float32, 30, "items"),
+        (10.0, np.float64, 30, "users"),
+    ],
+)
+def test_what_is_solved_for_speaks_against_the_users(monkeypatch, ridge, dtype, strangers, side):
+    """Columns that need their digits, and users to rank for who are not trained on."""
     monkeypatch.setattr(inverse, "SPARSE", 0)
-    costs = {ridge: inverse.operations(train().T, 0.0, ridge) for ridge in (10.0, 1e-4)}
-    assert costs[1e-4] > costs[10.0]
+    found = inverse.invert(train(), 0.0, ridge, Context(dtype=dtype, strangers=strangers))
+    assert isinstance(found.base, UserSide) == (side == "users")
 
 
 def test_without_a_penalty_there_is_only_the_side_of_the_items():

@@ -406,7 +406,7 @@ def test_kill_minus_nine_in_epoch_7_of_10_costs_an_epoch_and_no_byte(folder: Pat
 def test_operations_are_told_where_products_take_nearly_all_of_the_time():
     train = sparse.csr_array(np.eye(5, 7))
     short, long = build("mf[epochs=2,factors=4]", MODELS), build("mf[epochs=3,factors=4]", MODELS)
-    assert long.family.operations([short, long], train) == 6 * 5 * 7 * 4 * 3
+    assert long.family.operations([short, long], train, Context()) == 6 * 5 * 7 * 4 * 3
     for text in ("bpr", "lightgcn+softmax", "youtubenet", "mf[negatives=shared]"):
         other = build(text, MODELS)
-        assert other.family.operations([other], train) is None
+        assert other.family.operations([other], train, Context()) is None
