@@ -117,9 +117,9 @@ def _costs(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> d
 def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
     """Invert G + Γ."""
     kept = np.flatnonzero(g).astype(np.int32)
-    few = len(kept) in (0, train.shape[1])
-    some = train if few else sparse.csr_array(train[:, kept])
-    added = gamma if few else gamma[kept]
+    whole = len(kept) in (0, train.shape[1])
+    some = train if whole else sparse.csr_array(train[:, kept])
+    added = gamma if whole else gamma[kept]
 
     def fill(tiles: Tiles) -> None:
         gram(some, tiles)
@@ -130,7 +130,7 @@ def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) ->
         return product + added[:, np.newaxis] * z
 
     tiles = _tiles("items", some, added, fill, multiply, ctx)
-    matrix = tiles if few else Spread(tiles, kept, 1.0 / gamma)
+    matrix = tiles if whole else Spread(tiles, kept, 1.0 / gamma)
     return Inverted(
         matrix, ItemItem(matrix), Inverse(g, gamma, matrix.diagonal().astype(np.float64))
     )
