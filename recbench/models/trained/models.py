@@ -4,6 +4,7 @@ from dataclasses import make_dataclass
 from typing import Any
 
 from recbench.models.base import Model
+from recbench.models.factors import losses as quadratic
 from recbench.models.factors.losses import QuadraticLoss
 from recbench.models.trained import encoders, histories, losses
 from recbench.models.trained.contrast import SglEd as Contrast
@@ -155,3 +156,5 @@ LightGcnBce = _on_graph(losses.Bce)
 LightGcnUib = _on_graph(losses.Uib)
 LightGcnCml = _on_graph(losses.Cml)
 LightGcnSml = _on_graph(losses.Sml)
+LightGcnRg2 = _on_graph(quadratic.Rg2)
+LightGcnRgx = _on_graph(quadratic.Rgx)
