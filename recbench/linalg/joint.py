@@ -9,8 +9,9 @@ Rows have factors P, columns Q. With I_u the entries of row u and t = Σ_j q_j,
     ∂F/∂P = 2 [C0 P G + d0 tᵀ + V Q],   ∂F/∂Q = 2 [Q H + 1 (d0ᵀP) + VᵀP],
 
 where C0 is diagonal, V is c1 s - d1 on entries, G = QᵀQ and H = PᵀC0P: two Gram matrices and a
-sparse product each way. What all rows have to do with all columns is never looked at. In a direction (W, X) scores begin to move
-by σ = WQᵀ + PXᵀ, and F, which is quadratic in scores, bends by Gauss-Newton's
+sparse product each way. What all rows have to do with all columns is never looked at. In a
+direction (W, X) scores begin to move by σ = WQᵀ + PXᵀ, and F, which is quadratic in scores, bends
+by Gauss-Newton's
 
     B (W, X) = 2 [C0 (W G + P XᵀQ) + V'Q],  2 [Q WᵀC0P + X H + V'ᵀP],   V' = c1 σ on entries,
 

@@ -74,7 +74,7 @@ def test_the_value_is_the_sum_over_all_cells(pool, kind):
 
 @each
 def test_the_slope_is_that_of_the_value(pool, kind):
-    """A direction has a derivative, by differences of fourth order: of degree four they are exact."""
+    """By differences of fourth order, which are exact for a polynomial of degree four."""
     factors, direction = drawn(1), drawn(2)
     values = {t: by_cells(kind, moved(factors, direction, t)) for t in (-2, -1, 1, 2)}
     expected = (8 * (values[1] - values[-1]) - (values[2] - values[-2])) / 12

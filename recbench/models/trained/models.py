@@ -11,7 +11,7 @@ from recbench.models.trained.contrast import SglEd as Contrast
 from recbench.models.trained.encoders import Encoder
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.training import TrainedFamily, Training, check
-from recbench.params import held, inlined
+from recbench.params import Described, held, inlined
 from recbench.registry import LOSSES, MODELS
 
 
@@ -28,6 +28,12 @@ def _one_loss(name: str, encoder: Any, loss: Any, doc: str, **training: Any) -> 
     return _made(name, encoder, (loss, inlined(loss)), doc, loss.cite, training)
 
 
+def _identity(model: Any) -> str:
+    """What every model has; since quadratic losses make no scores their last digits are others."""
+    identity = vars(Described)["identity"].fget(model)
+    return f"{identity} squares@2" if isinstance(model.loss, QuadraticLoss) else identity
+
+
 def _sensible(model: Any) -> None:
     """Check every parameter, and that the parts go together."""
     Model.__post_init__(model)
@@ -41,6 +47,7 @@ def _made(
     namespace = {"family": TrainedFamily(), "stochastic": True, "traced": True}
     namespace |= {"cite": cite, "__doc__": doc, "__module__": __name__}
     namespace["__post_init__"] = _sensible
+    namespace["identity"] = property(_identity)
     namespace["most_rounds"] = property(lambda model: model.training.epochs)
     known = {field: value for field, value in training.items() if field in Training.__annotations__}
     rest = {field: value for field, value in training.items() if field not in known}
