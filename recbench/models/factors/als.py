@@ -21,7 +21,7 @@ from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors import losses
-from recbench.models.factors.losses import Objective, QuadraticLoss, check_quadratic
+from recbench.models.factors.losses import Objective, QuadraticLoss, check_quadratic, goal_of
 from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.params import Described, held, inlined, param
@@ -321,10 +321,15 @@ class Als(Model):
         """The number of sweeps."""
         return self.sweeps.iterations
 
+    @property
+    def goal(self) -> str:
+        """That of all who minimise this loss."""
+        return goal_of(self.loss, self.sweeps.factors)
+
 
 def _model_of(loss: Any) -> Any:
     """The model that `als` is with this loss, whose parameters and name become its own."""
-    shared = ("family", "stochastic", "traced", "most_rounds")
+    shared = ("family", "stochastic", "traced", "most_rounds", "goal")
     namespace = {name: vars(Als)[name] for name in shared}
     namespace |= {"cite": loss.cite, "__doc__": loss.__doc__, "__module__": __name__}
     fields = [("sweeps", Sweeps, inlined(Sweeps)), ("loss", loss, inlined(loss))]

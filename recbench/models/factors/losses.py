@@ -72,6 +72,11 @@ def check_one_objective(loss: QuadraticLoss, terms: Terms) -> None:
         )
 
 
+def goal_of(loss: QuadraticLoss, factors: int, layers: int = 0) -> str:
+    """What is minimised where vectors of so many factors, spread on a graph or not, have a loss."""
+    return f"{loss.text} of {factors} factors on {layers} layers"
+
+
 def _l2(default: float, low: float, high: float) -> Any:
     return param(default, help="penalty λ on the factors", low=0, log=True, search=(low, high))
 

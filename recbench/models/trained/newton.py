@@ -35,7 +35,12 @@ from recbench.models.factors.als import (
     rank_for,
     reserve,
 )
-from recbench.models.factors.losses import QuadraticLoss, check_one_objective, check_quadratic
+from recbench.models.factors.losses import (
+    QuadraticLoss,
+    check_one_objective,
+    check_quadratic,
+    goal_of,
+)
 from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.models.trained.encoders import Spread
@@ -117,6 +122,11 @@ class Newton(Model):
     def most_rounds(self) -> int:
         """The number of rounds."""
         return self.iterations
+
+    @property
+    def goal(self) -> str:
+        """That of all who minimise this loss."""
+        return goal_of(self.loss, self.factors, self.layers)
 
 
 class NewtonRounds(Rounds):

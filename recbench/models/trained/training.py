@@ -27,7 +27,7 @@ from recbench.models.factors.losses import QuadraticLoss
 from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.models.trained.batches import Batch, Draws, of_users, users_at_once
-from recbench.models.trained.encoders import Encoder, Gradient, LightGcn, Mf
+from recbench.models.trained.encoders import Encoder, Gradient, Mf, layers_of
 from recbench.models.trained.foldin import Compared, Newcomers
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.losses import Quadratic, trained
@@ -286,7 +286,7 @@ class Epochs(Rounds):
 
     def measure(self) -> Mapping[str, float]:
         """The objective of a quadratic loss as `als` and `newton` report it, where vectors are."""
-        if not (isinstance(self.loss, Quadratic) and isinstance(self.model.encoder, Mf | LightGcn)):
+        if not isinstance(self.loss, Quadratic) or layers_of(self.model.encoder) is None:
             return {}
         everybody = of_users(self.train, np.arange(len(self.train.starts) - 1))
         outcome = step(
