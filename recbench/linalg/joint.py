@@ -207,6 +207,8 @@ class Place:
             out[i] -= 2 * np.vdot(surface.pulls.astype(np.float64), some)
             for j, others in enumerate(scores if surface.curved else []):
                 out[i + j] += np.vdot(surface.entries.astype(np.float64) * some, others)
+        if not np.isfinite(out).all():
+            raise Diverged
         return out
 
     def _begin(self, w: Floats, x: Floats) -> Floats:

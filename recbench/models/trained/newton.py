@@ -23,7 +23,6 @@ from recbench.linalg import blas, conjugate
 from recbench.linalg.joint import Place, Sides, Surface, lowest
 from recbench.linalg.normal import turn
 from recbench.linalg.types import Floats, Vector
-from recbench.linalg.walk import Graph
 from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
@@ -49,6 +48,8 @@ from recbench.registry import LOSSES, MODELS
 
 COPIES = 16
 """Tables at work in a round: vectors, slopes, directions, and what they are made of."""
+ENTRY = 64
+"""Bytes for each interaction, beside what it takes by columns: scores, and what is made of them."""
 CUT = "rounds of cg cut short"
 """The fact that says how often conjugate gradients did not come as near as was asked for."""
 
@@ -67,7 +68,8 @@ class NewtonFamily(Family["Newton"]):
         counts = [model.iterations for model in models]
         longest = models[int(np.argmax(counts))]
         rank = rank_for(longest.factors, train)
-        reserve(rank, train, ctx, copies=COPIES + len(set(counts)) + (longest.patience > 0))
+        copies = COPIES + len(set(counts)) + (longest.patience > 0)
+        reserve(rank, train, ctx, copies=copies, spare=ENTRY * train.nnz)
         matrix = checked(train, longest.name)
         problem = Problem.of(longest.loss.objective, matrix, longest.name)
         check_one_objective(longest.loss, problem.user_terms)
@@ -138,14 +140,14 @@ class NewtonRounds(Rounds):
         self, model: Newton, problem: Problem, train: sparse.csr_array, rank: int, pool: Executor,
         ctx: Context,
     ) -> None:  # fmt: skip
-        self.model, self.problem, self.train, self.pool = model, problem, train, pool
+        self.model, self.problem, self.pool = model, problem, pool
         self.users, items = train.shape
         self.table: Floats = np.zeros((self.users + items, rank), ctx.dtype)
         self.table[self.users :] = first_items(model.init, items, rank, ctx)
         self.cut = 0
         self.ridge = np.concatenate([problem.user_terms.ridge, problem.item_terms.ridge])
         self.surface = Surface(pool, problem.users, problem.user_terms, self.table.dtype)
-        self.graph = Graph.of(train) if model.layers else None
+        self.graph = Spread(self.table, model.layers, train, pool) if model.layers else None
         self._here: Place | None = None
 
     def advance(self, number: int) -> Mapping[str, float]:
@@ -211,7 +213,7 @@ class NewtonRounds(Rounds):
 
     def restore(self, state: State) -> None:
         """Take those numbers."""
-        self.table, self.cut, self._here = state["table"], int(state["cut"]), None
+        self.table[...], self.cut, self._here = state["table"], int(state["cut"]), None
 
     def _scorer(self, users: Floats, items: Floats, *, exact: bool) -> Scorer:
         """Rank by these vectors, which are turned in place."""
@@ -222,8 +224,7 @@ class NewtonRounds(Rounds):
                 centred = self.problem.user_terms.centred
                 basis = turn(self.pool, items, companion=users, centred=centred)
             return self.problem.scorer(basis, users, self.model.factors)
-        strangers = Spread(self.table, self.model.layers, self.train, self.pool).strangers()
-        return Scorer(Factors(FoldIn(users, strangers), items))
+        return Scorer(Factors(FoldIn(users, self.graph.strangers()), items))
 
     def _place(self) -> Place:
         """Where the table is."""
@@ -232,16 +233,19 @@ class NewtonRounds(Rounds):
         return self._here
 
     def _spread(self, table: Floats) -> Sides:
-        """G x: the vectors that a table gives, or how they move with it."""
-        spread = table
-        if self.graph is not None:
-            spread = self.graph.spread(self.pool, table, self.model.layers)
+        """The vectors that a table gives, or how they move with it."""
+        spread = self._averaged(table)
         return Sides(spread[: self.users], spread[self.users :])
 
     def _back(self, sides: Sides) -> Floats:
         """Derivatives by vectors as derivatives by the table."""
-        both = np.concatenate(sides)
-        return both if self.graph is None else self.graph.spread(self.pool, both, self.model.layers)
+        return self._averaged(np.concatenate(sides))
+
+    def _averaged(self, x: Floats) -> Floats:
+        """G x."""
+        if self.graph is None:
+            return x
+        return self.graph.graph.spread(self.pool, x, self.graph.layers)
 
     def _column(self, numbers: Vector) -> Floats:
         """A number for each row of the table."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from recbench.errors import RecbenchError, UsageError
+from recbench.errors import RecbenchError, Refused, UsageError
 from recbench.linalg.topk import kernel_threads
 from recbench.models import checkpoint
 from recbench.models.checkpoint import Checkpoint
@@ -185,6 +185,17 @@ def test_without_a_penalty_it_ends_all_the_same(curvature, layers):
     fit = fitted(f"newton[loss=rg2[l2=0],layers={layers},curvature={curvature}]", iterations=30)
     assert np.isfinite(fit.score(example(), np.arange(3, dtype=np.int32))).all()
     assert objective(fit) < fit.trace[1]["objective"]
+
+
+@pytest.mark.parametrize("text", ["newton[init=1e30]", "newton[layers=1,init=1e30]"])
+def test_numbers_that_are_not_finite_end_it_with_a_sentence(text):
+    with pytest.raises(RecbenchError, match="no longer finite"):
+        model(text, factors=3).fit(example(), Context())
+
+
+def test_what_does_not_fit_in_memory_is_declined():
+    with pytest.raises(Refused, match="use fewer factors"):
+        model("newton").fit(example(), Context(memory=1000))
 
 
 def test_where_nothing_decides_it_says_what_to_give():
