@@ -244,18 +244,17 @@ def tell(folder: Path) -> None:
         texts = dict(csv.reader(file))
     courses = {name: traces.read(folder / f"{name}.csv") for name in texts}
     goals = {name: build(text, MODELS).goal for name, text in texts.items()}
-    least: dict[str, float] = {}
-    for name, trace in courses.items():
-        known = [v for v in map(convergence.objective_of, trace) if v is not None]
-        least[goals[name]] = min([*known, least.get(goals[name], np.inf)])
+    least = convergence.least_of((goals[name], trace) for name, trace in courses.items())
     curves = {name: convergence.with_distance(t, least[goals[name]]) for name, t in courses.items()}
     best = max(entry.get(METRIC, 0.0) for trace in courses.values() for entry in trace)
     print(f"{'':24} {'rounds':>7} {'s/round':>9} {'to 0.1%':>9} {'best':>8} {'to 99%':>9} "
           f"{'to 99% of all':>14}")  # fmt: skip
     for name, trace in curves.items():
         own = max(entry.get(METRIC, 0.0) for entry in trace)
-        near = first(trace, lambda e: convergence.objective_of(e) is not None
-                     and e.get(convergence.ABOVE, 0.0) <= NEAR)  # fmt: skip
+        name_of = convergence.minimised(trace)
+        near = first(
+            trace, lambda e, k=name_of: k in e and e.get(convergence.ABOVE, 0.0) <= NEAR
+        )  # fmt: skip
         columns = (
             near, f"{own:.4f}", first(trace, lambda e, own=own: e.get(METRIC, 0.0) >= GOOD * own),
             first(trace, lambda e: e.get(METRIC, 0.0) >= GOOD * best),

@@ -222,6 +222,15 @@ def test_a_trial_of_a_model_that_is_not_known_here_has_a_goal_of_its_own(tmp_pat
     assert [y for *_, y in figure.chart.data.lines] == [2.0, 1.0]
 
 
+def test_the_loss_of_steps_does_not_stand_among_objectives():
+    rounds = [{"loss": 3.0}, {"loss": 2.0, "objective": 40.0}, {"loss": 1.0, "objective": 20.0}]
+    assert convergence.least_of([("a", rounds), ("a", rounds[:2]), ("b", rounds[:1])]) == {
+        "a": 20.0, "b": 3.0,
+    }  # fmt: skip
+    far = [entry.get(convergence.ABOVE) for entry in convergence.with_distance(rounds, 20.0)]
+    assert far == [None, 1.0, None]
+
+
 def test_a_long_line_is_whole_and_marked_here_and_there():
     points = [(float(n), 1 / n, "") for n in range(1, 1001)]
     chart = charts.lines({"a": points}, "x", "y", log_y=True)

@@ -35,6 +35,7 @@ from recbench.models.factors.als import (
     reserve,
 )
 from recbench.models.factors.losses import (
+    RG2,
     QuadraticLoss,
     check_one_objective,
     check_quadratic,
@@ -50,7 +51,7 @@ COPIES = 16
 """Tables at work in a round: vectors, slopes, directions, and what they are made of."""
 ENTRY = 64
 """Bytes for each interaction, beside what it takes by columns: scores, and what is made of them."""
-CUT = "rounds of cg cut short"
+CUT = "cg cut short"
 """The fact that says how often conjugate gradients did not come as near as was asked for."""
 
 
@@ -86,10 +87,7 @@ class Newton(Model):
 
     family = NewtonFamily()
     stochastic = traced = True
-    cite = (
-        "Pu et al. (2024), Learning-Efficient Yet Generalizable Collaborative Filtering for Item "
-        "Recommendation, appendix D"
-    )
+    cite = f"{RG2}, appendix D"
     factors: int = factors_param()
     layers: int = param(0, help="steps K along the graph, as in lightgcn; 0: mf", low=0, high=100)
     iterations: int = param(30, help="rounds at most; a grid over this costs one fit", low=1,

@@ -40,7 +40,7 @@ def figures(campaign: Campaign, rows: Sequence[Row], select: str) -> list[Figure
     entries = {row.trial: _rounds(campaign, row) for row in able}
     traced = [row for row in able if entries[row.trial]]
     shown = traced[: charts.SERIES]
-    least = _least((_goal(row), entries[row.trial]) for row in traced)
+    least = least_of((_goal(row), entries[row.trial]) for row in traced)
     curves = {
         label: with_distance(entries[row.trial], least[_goal(row)])
         for label, row in zip(_labels(shown), shown, strict=True)
@@ -61,15 +61,26 @@ def drawn(curves: Mapping[str, Trace], select: str) -> list[Figure]:
 
 def with_distance(rounds: Trace, least: float) -> list[dict[str, float]]:
     """Rounds with their numbers, and how far each is above the least objective."""
+    name = minimised(rounds)
     return [
-        {"round": number, **entry, **_above(objective_of(entry), least)}
+        {"round": number, **entry, **_above(entry.get(name), least)}
         for number, entry in enumerate(rounds)
     ]
 
 
-def objective_of(entry: Mapping[str, float]) -> float | None:
-    """What is minimised, as a round reports it; else the mean loss of its steps, if it has one."""
-    return entry.get("objective", entry.get("loss"))
+def minimised(rounds: Trace) -> str:
+    """What a trace calls its objective; where it has none, the mean loss of steps stands for it."""
+    return "objective" if any("objective" in entry for entry in rounds) else "loss"
+
+
+def least_of(courses: Iterable[tuple[str, Trace]]) -> dict[str, float]:
+    """By goal, the least objective in any trace with it."""
+    found: dict[str, float] = {}
+    for goal, rounds in courses:
+        name = minimised(rounds)
+        known = [entry[name] for entry in rounds if name in entry]
+        found[goal] = min([*known, found.get(goal, math.inf)])
+    return found
 
 
 def _above(objective: float | None, least: float) -> dict[str, float]:
@@ -77,15 +88,6 @@ def _above(objective: float | None, least: float) -> dict[str, float]:
     if objective is None or least == 0 or not objective > least:
         return {}
     return {ABOVE: (objective - least) / abs(least)}
-
-
-def _least(traces_of: Iterable[tuple[str, Trace]]) -> dict[str, float]:
-    """By goal, the least objective in any of its traces."""
-    found: dict[str, float] = {}
-    for goal, rounds in traces_of:
-        known = [value for value in map(objective_of, rounds) if value is not None]
-        found[goal] = min([*known, found.get(goal, math.inf)])
-    return found
 
 
 def _goal(row: Row) -> str:
