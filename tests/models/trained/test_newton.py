@@ -182,7 +182,7 @@ def test_conjugate_gradients_that_are_cut_short_are_a_fact_and_the_fit_goes_on()
 @pytest.mark.parametrize("curvature", ["full", "gauss-newton"])
 @pytest.mark.parametrize("layers", [0, 1])
 def test_without_a_penalty_it_ends_all_the_same(curvature, layers):
-    fit = fitted(f"newton[loss=rg2[l2=0],layers={layers},curvature={curvature}]", iterations=30)
+    fit = fitted(f"newton[loss=rg2[l2=0],layers={layers},curvature={curvature}]", iterations=12)
     assert np.isfinite(fit.score(example(), np.arange(3, dtype=np.int32))).all()
     assert objective(fit) < fit.trace[1]["objective"]
 
