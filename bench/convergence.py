@@ -247,20 +247,22 @@ def tell(folder: Path) -> None:
     least = convergence.least_of((goals[name], trace) for name, trace in courses.items())
     curves = {name: convergence.with_distance(t, least[goals[name]]) for name, t in courses.items()}
     best = max(entry.get(METRIC, 0.0) for trace in courses.values() for entry in trace)
-    print(f"{'':24} {'rounds':>7} {'s/round':>9} {'to 0.1%':>9} {'best':>8} {'to 99%':>9} "
-          f"{'to 99% of all':>14}")  # fmt: skip
+    print(f"{'':24} {'rounds':>7} {'s/round':>9} {'above':>8} {'to 0.1%':>9} {'best':>8} "
+          f"{'to 99%':>9} {'to 99% of all':>14}")  # fmt: skip
     for name, trace in curves.items():
         own = max(entry.get(METRIC, 0.0) for entry in trace)
         name_of = convergence.minimised(trace)
         near = first(
             trace, lambda e, k=name_of: k in e and e.get(convergence.ABOVE, 0.0) <= NEAR
         )  # fmt: skip
+        above = min(e.get(convergence.ABOVE, 0.0) for e in trace if name_of in e)
         columns = (
-            near, f"{own:.4f}", first(trace, lambda e, own=own: e.get(METRIC, 0.0) >= GOOD * own),
+            f"{above:.1e}", near, f"{own:.4f}",
+            first(trace, lambda e, own=own: e.get(METRIC, 0.0) >= GOOD * own),
             first(trace, lambda e: e.get(METRIC, 0.0) >= GOOD * best),
         )  # fmt: skip
         words = " ".join(
-            f"{word:>{size}}" for word, size in zip(columns, (9, 8, 9, 14), strict=True)
+            f"{word:>{size}}" for word, size in zip(columns, (8, 9, 8, 9, 14), strict=True)
         )
         print(f"{name:24} {len(trace):7} {trace[-1]['seconds'] / len(trace):9.4f} {words}")
     drawn = {name: curves[name] for name in DRAWN if name in curves}
