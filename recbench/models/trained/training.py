@@ -289,9 +289,7 @@ class Epochs(Rounds):
         if not isinstance(self.loss, Quadratic) or layers_of(self.model.encoder) is None:
             return {}
         everybody = of_users(self.train, np.arange(len(self.train.starts) - 1))
-        outcome = step(
-            self.problem, self.encoder, self.tables, everybody, self.pool, self.room
-        )  # fmt: skip
+        outcome = step(self.problem, self.encoder, self.tables, everybody, self.pool, self.room)
         return {"objective": outcome.value * everybody.interactions}
 
     def settled(self, trace: Trace) -> bool:

@@ -66,6 +66,22 @@ def test_without_extra_weight_it_ends_at_the_closed_form():
     assert objective(ours) == pytest.approx(objective(closed), rel=1e-6)
 
 
+def test_who_minimises_the_same_says_so():
+    same_goal = ("rg2[alpha=0]", "als[loss=rg2[alpha=0]]", "newton[loss=rg2[alpha=0]]", "rg2-svd",
+                 "mf[loss=rg2[alpha=0],rate=1]", "lightgcn+rg2[alpha=0,layers=0]")  # fmt: skip
+    assert len({model(text).goal for text in same_goal}) == 1
+    others = (
+        "rg2",
+        "newton[layers=3]",
+        "mf[loss=rg2,l2=1]",
+        "rgx",
+        "rg2[factors=3]",
+        "simplex[loss=rg2]",
+    )
+    assert len({model(text).goal for text in (same_goal[0], *others)}) == 1 + len(others)
+    assert model("softmax[rate=1,epochs=3]").goal == model("softmax").goal != model("mf-mine").goal
+
+
 def test_it_begins_as_least_squares_do():
     ours = fitted(f"newton[loss={RG2}]", iterations=1)
     theirs = fitted(f"als[loss={RG2}]", iterations=1)
