@@ -104,6 +104,11 @@ class Model(Described):
         return self.name
 
     @property
+    def goal(self) -> str:
+        """What a trace's objective is of: that of two models with the same can be compared."""
+        return self.text
+
+    @property
     def most_rounds(self) -> int:
         """How many rounds a fit makes at most, and may be stopped after; 0: it goes in none."""
         return 0

@@ -45,6 +45,10 @@ class Rounds(ABC):
     def advance(self, number: int) -> Mapping[str, float]:
         """Make a round; return what the trace should say of it."""
 
+    def measure(self) -> Mapping[str, float]:
+        """What a trace should say besides, where one is wanted: it takes none of its seconds."""
+        return {}
+
     @abstractmethod
     def settled(self, trace: Trace) -> bool:
         """Whether further rounds would change nothing."""
@@ -183,7 +187,7 @@ class _Course:
             return False
         scorer = replace(self.fit.look(), trace=self.trace, rounds=self.number)
         if self.ctx.watch is not None:
-            self.trace[-1] |= self.ctx.watch(scorer)
+            self.trace[-1] |= {**self.fit.measure(), **self.ctx.watch(scorer)}
         if self.validate is None:
             return False
         value = self.trace[-1]["validation"] = self.validate(scorer)
