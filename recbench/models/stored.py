@@ -50,6 +50,7 @@ KINDS = {
     "bounded": f"{_LOSSES}:Bounded",
     "with-products": f"{_LOSSES}:WithProducts",
     "on-scores": f"{_LOSSES}:OnScores",
+    "encoded": "recbench.models.deep.encoded:Encoded",
     "compared": f"{_TRAINED}.foldin:Compared",
     "newcomers": f"{_TRAINED}.foldin:Newcomers",
     "problem": f"{_TRAINED}.steps:Problem",

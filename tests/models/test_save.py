@@ -103,7 +103,7 @@ SMALL = {"factors": 4, "epochs": 2, "iterations": 2, "rank": 3, "rounds": 2}
 
 def small(name):
     """The model of this name with little to do."""
-    known = params_of(MODELS.get(name))
+    known = params_of(toys.able(MODELS.get(name)))
     settings = ",".join(f"{key}={value}" for key, value in SMALL.items() if key in known)
     return f"{name}[{settings}]" if settings else name
 
