@@ -161,6 +161,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_made():
         build("mult-dae[code=160]", MODELS).fit(example(), Context(memory=1000))
 
 
+def test_auto_encoders_say_beforehand_what_they_compute():
+    models = [made("mult-vae", epochs) for epochs in (2, 5)]
+    assert models[0].family.operations(models, example()) == 6 * 40 * 12 * 5 * 5
+    assert models[0].family.operations([made("neumf")], example()) is None
+
+
 def test_numbers_that_grow_beyond_all_bounds_are_told():
     model = build("mult-dae[code=3,l2=1e30,rate=1e30,epochs=9]", MODELS)
     with pytest.raises(RecbenchError, match=r"not finite in epoch \d, with rate 1e\+30; give a sm"):
