@@ -84,8 +84,9 @@ class MultVae(Model):
         search=(0.05, 1.0),
     )  # fmt: skip
     anneal: int = param(
-        200_000, help="steps after which it would weigh 1; 1: beta at once", low=1, log=True
-    )
+        200_000, help="steps after which it would weigh 1; 1: beta at once", low=1, log=True,
+        search=(1_000, 200_000),
+    )  # fmt: skip
 
     @property
     def shape(self) -> Shape:

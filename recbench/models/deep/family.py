@@ -60,11 +60,13 @@ class DeepFamily(Family[Deep]):
         matrix = checked(train, longest.name)
         _reserve(longest, matrix, ctx)
         with session(ctx) as device, blas.workers() as pool:
-            from recbench.models.deep.nets.trainer import Epochs, Place
+            from recbench.models.deep.nets.trainer import Epochs, Place, told_of_memory
 
-            net = longest.net(matrix, Place(device, ctx))
-            fit = Epochs(net, longest.name, longest.training, pool, ctx)
-            return run(fit, ctx, longest.name, longest.text, longest.training.schedule, counts)
+            with told_of_memory(longest.name, device):
+                net = longest.net(matrix, Place(device, ctx))
+                fit = Epochs(net, longest.name, longest.training, pool, ctx)
+                schedule = longest.training.schedule
+                return run(fit, ctx, longest.name, longest.text, schedule, counts)
 
     def operations(self, models: Sequence[Deep], train: sparse.csr_array) -> float | None:
         """Three products of matrices in every step, where these take nearly all of the time."""

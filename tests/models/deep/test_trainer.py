@@ -20,7 +20,7 @@ from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import example, fit, scores
 from recbench.models.deep.nets.autoencoders import Autoencoder
-from recbench.models.deep.nets.trainer import PARTS, Compiled, Descent, Epochs
+from recbench.models.deep.nets.trainer import PARTS, Compiled, Descent, Epochs, Place
 from recbench.registry import MODELS, build
 
 SMALL = {
@@ -147,6 +147,15 @@ def test_what_does_not_even_fit_in_parts_is_a_sentence(monkeypatch):
     with pytest.raises(
         RecbenchError, match="too little memory for a step of mult-dae on cpu, even"
     ):
+        fitted("mult-dae", Context(threads=1))
+
+
+def test_a_net_that_does_not_fit_is_a_sentence(monkeypatch):
+    def short(*words):
+        raise ERRORS[0]
+
+    monkeypatch.setattr(Place, "xavier", short)
+    with pytest.raises(RecbenchError, match="too little memory for mult-dae on cpu; take narrower"):
         fitted("mult-dae", Context(threads=1))
 
 
