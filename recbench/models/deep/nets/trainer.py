@@ -151,7 +151,8 @@ class Epochs(Rounds):
         self.steps = int(state["steps"])
         for key, descent in self.descents.items():
             start = f"adam/{key}/"
-            descent.restore({k.removeprefix(start): v for k, v in state.items() if start in k})
+            known = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
+            descent.restore(known)
 
     def keep(self) -> State:
         """Copy the numbers: nothing else is needed to rank."""
