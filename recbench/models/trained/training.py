@@ -7,8 +7,8 @@ follow, and one fit hands out all of them.
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, cast
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -24,7 +24,7 @@ from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors.als import checked
 from recbench.models.factors.losses import QuadraticLoss
-from recbench.models.rounds import Rounds, Schedule, Trace, run
+from recbench.models.rounds import Rounds, Schedule, Trace, but_for_epochs, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.models.trained.batches import Batch, Draws, of_users, users_at_once
 from recbench.models.trained.encoders import Encoder, Gradient, Mf, layers_of
@@ -179,10 +179,7 @@ class TrainedFamily(Family[Trainable]):
 
     def key(self, model: Trainable) -> Hashable:
         """Everything but the number of epochs, unless validation has a say in that."""
-        described, training = cast("Any", model), model.training
-        if training.patience:
-            return model.text
-        return str(replace(described, training=replace(training, epochs=1)))
+        return but_for_epochs(model)
 
     def fit(self, models: Sequence[Trainable], train: sparse.csr_array, ctx: Context) -> list[Fit]:
         """Train for as long as the longest asks; each gets what there is when it would end."""
