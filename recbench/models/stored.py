@@ -51,6 +51,7 @@ KINDS = {
     "with-products": f"{_LOSSES}:WithProducts",
     "on-scores": f"{_LOSSES}:OnScores",
     "encoded": "recbench.models.deep.encoded:Encoded",
+    "towers": "recbench.models.deep.towers:Towers",
     "compared": f"{_TRAINED}.foldin:Compared",
     "newcomers": f"{_TRAINED}.foldin:Newcomers",
     "problem": f"{_TRAINED}.steps:Problem",

@@ -14,7 +14,7 @@ from recbench.params import param, params_of
 from recbench.registry import MODELS
 
 NEEDS_A_FILE = {"file"}
-QUICK = {"epochs": 3, "iterations": 3}
+QUICK = {"epochs": 3, "hidden": 4, "iterations": 3}
 """Settings of models that have them: no rule asks for a good fit, and each fits ten times."""
 
 

@@ -17,7 +17,15 @@ from recbench.registry import LOSSES, MODELS, build
 
 BARE = {"popularity", "file"}
 """Models without a parameter that could be searched."""
-QUICK = {"epochs": 1, "iterations": 2, "factors": 4, "rounds": 3, "batch": 64}
+QUICK = {
+    "code": 3,
+    "hidden": 4,
+    "epochs": 1,
+    "iterations": 2,
+    "factors": 4,
+    "rounds": 3,
+    "batch": 64,
+}
 DRAWS = 2
 
 

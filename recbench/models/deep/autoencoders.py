@@ -1,6 +1,5 @@
 """Auto-encoders by name: a user's items are found again from a short code of them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,23 +7,36 @@ from scipy import sparse
 
 from recbench.models.base import Model
 from recbench.models.deep.family import deep
+from recbench.models.deep.shape import LIKELIHOODS, Shape
 from recbench.models.deep.training import Training
-from recbench.params import inlined, param
+from recbench.params import Described, inlined, param
 
 if TYPE_CHECKING:
     from recbench.models.deep.nets.trainer import Net, Place
 
 LIANG = "Liang et al. (2018), Variational Autoencoders for Collaborative Filtering"
+LAYERS = "f: the layers, tanh but for the last"
+HAS = "x: the user's row of the train matrix, x̃: what dropout leaves of"
 
 
-def _numbers(
-    users: int, items: int, widths: Sequence[int], batch: int, *, drawn: int = -1, rows: int = 0
-) -> tuple[int, int]:
-    """What an auto-encoder of these widths trains, and what a step makes on its way."""
-    made = [width * (2 if at == drawn else 1) for at, width in enumerate(widths)]
-    inner = sum(low * high for low, high in zip(widths[:-1], made[1:], strict=True))
-    trained = items * (made[0] + widths[-1] + 1) + inner + sum(made) + rows * made[0]
-    return trained, batch * (2 * items + 4 * sum(made))
+@dataclass(frozen=True)
+class Code(Described):
+    """What goes in, and how short the code is."""
+
+    code: int = param(200, help="width of the code", low=1, high=100_000, log=True)
+    dropout: float = param(
+        0.5, help="share of a user's items that a step leaves out", low=0, high=1, open_high=True,
+        search=(0.1, 0.8),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Around(Described):
+    """What is around the code."""
+
+    hidden: int = param(
+        0, help="width of a layer on either side of the code; 0: none", low=0, high=100_000
+    )
 
 
 @deep("mult-dae")
@@ -34,28 +46,106 @@ class MultDae(Model):
 
     cite = LIANG
     formula = "-Σ_i x_i log softmax_i(f(x̃)) + l2 Σ W²"
-    symbols = (
-        "of each user; x: the user's row of the train matrix, x̃: what dropout leaves of x / |x|; "
-        "f: the layers, tanh but for the last; W: their weights"
-    )
+    symbols = f"of each user; {HAS} x / |x|; {LAYERS}; W: their weights"
     training: Training = inlined(Training, l2=2e-5)
-    code: int = param(200, help="width of the code", low=1, high=100_000, log=True)
-    hidden: int = param(0, help="width of the layers around the code; 0: none", low=0,
-                        high=100_000)  # fmt: skip
-    dropout: float = param(0.5, help="share of a user's items that a step leaves out", low=0,
-                           high=1, open_high=True, search=(0.2, 0.8))  # fmt: skip
+    ends: Code = inlined(Code)
+    around: Around = inlined(Around)
 
     @property
-    def widths(self) -> list[int]:
-        """Of the layers between what goes in and what comes out."""
-        return [self.hidden, self.code, self.hidden] if self.hidden else [self.code]
+    def shape(self) -> Shape:
+        """Its layers."""
+        return Shape(_layers(self.ends.code, self.around.hidden), dropout=self.ends.dropout)
 
     def numbers(self, users: int, items: int) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return _numbers(users, items, self.widths, self.training.batch)
+        return self.shape.numbers(users, items, self.training.batch)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
-        from recbench.models.deep.nets.autoencoders import Autoencoder, Shape
+        return _net(self.shape, self.training, train, place)
 
-        return Autoencoder(train, Shape(self.widths, dropout=self.dropout), self.training, place)
+
+@deep("mult-vae")
+@dataclass(frozen=True)
+class MultVae(Model):
+    """Variational auto-encoder on a multinomial likelihood (Mult-VAE)."""
+
+    cite = LIANG
+    formula = "-Σ_i x_i log softmax_i(f(z)) + β KL(N(μ, σ²) | N(0, 1))"
+    symbols = (
+        f"of each user; {HAS} x / |x|; z: drawn from N(μ, σ²), which layers make of x̃; {LAYERS}; "
+        "β: the number of steps so far / anneal, at most beta"
+    )
+    training: Training = inlined(Training)
+    ends: Code = inlined(Code)
+    around: Around = inlined(Around, hidden=600)
+    beta: float = param(
+        0.2, help="what the divergence of the codes weighs in the end", low=0, high=1,
+        search=(0.05, 1.0),
+    )  # fmt: skip
+    anneal: int = param(
+        200_000, help="steps after which it would weigh 1; 1: beta at once", low=1, log=True
+    )
+
+    @property
+    def shape(self) -> Shape:
+        """Its layers."""
+        widths = _layers(self.ends.code, self.around.hidden)
+        return Shape(
+            widths, dropout=self.ends.dropout, drawn=len(widths) // 2, beta=self.beta,
+            anneal=self.anneal,
+        )  # fmt: skip
+
+    def numbers(self, users: int, items: int) -> tuple[int, int]:
+        """How many numbers are trained, and how many a step makes on its way."""
+        return self.shape.numbers(users, items, self.training.batch)
+
+    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+        """What is trained, as it is before the first step."""
+        return _net(self.shape, self.training, train, place)
+
+
+@deep("cdae")
+@dataclass(frozen=True)
+class Cdae(Model):
+    """Denoising auto-encoder with a vector for every user (CDAE)."""
+
+    cite = "Wu et al. (2016), Collaborative Denoising Auto-Encoders for Top-N Recommender Systems"
+    formula = "Σ_i l(f(x̃ W + v)_i, x_i) + l2 Σ (W² + v²)"
+    symbols = (
+        f"of each user; {HAS} x; v: the vector of the user, 0 for who was not trained on; f: the "
+        "layers; l: -log of a likelihood"
+    )
+    training: Training = inlined(Training, l2=1e-5)
+    ends: Code = inlined(Code)
+    activation: str = param("sigmoid", help="of the code", choices=("sigmoid", "tanh", "relu"))
+    likelihood: str = param(
+        "logistic", help="of every score, of which there should be 1 or 0", choices=LIKELIHOODS[1:]
+    )
+
+    @property
+    def shape(self) -> Shape:
+        """Its layers."""
+        return Shape(
+            [self.ends.code], self.activation, self.ends.dropout, scaled=False,
+            likelihood=self.likelihood, personal=True,
+        )  # fmt: skip
+
+    def numbers(self, users: int, items: int) -> tuple[int, int]:
+        """How many numbers are trained, and how many a step makes on its way."""
+        return self.shape.numbers(users, items, self.training.batch)
+
+    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+        """What is trained, as it is before the first step."""
+        return _net(self.shape, self.training, train, place)
+
+
+def _layers(code: int, hidden: int) -> list[int]:
+    """Widths of the layers between what goes in and what comes out."""
+    return [hidden, code, hidden] if hidden else [code]
+
+
+def _net(shape: Shape, training: Training, train: sparse.csr_array, place: "Place") -> "Net":
+    from recbench.models.deep.nets.autoencoders import Autoencoder
+
+    return Autoencoder(train, shape, training, place)

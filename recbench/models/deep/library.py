@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from recbench.environment import to_install
 from recbench.errors import DataError, UsageError, printable
 from recbench.models.context import Context
 
 EXTRA = "torch"
 """What these models say of themselves: the extra that they need, and the package it brings."""
 OLDEST = 2, 2
+AUTO = "auto"
 DEVICE = re.compile(r"auto|cpu|cuda:\d{1,3}")
 
 
@@ -23,13 +25,13 @@ def load() -> Any:
         why = "" if isinstance(error, ModuleNotFoundError) else f" ({printable(str(error))})"
         raise DataError(
             f"this model is trained by PyTorch, which cannot be imported here{why}; install it: "
-            f'pip install "recbench-suite[{EXTRA}]"'
+            f"{to_install(EXTRA)}"
         ) from error
     version = str(torch.__version__)
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
         raise DataError(
             f"PyTorch {version} is here, and {'.'.join(map(str, OLDEST))} is the oldest that "
-            f'serves; upgrade it: pip install -U "recbench-suite[{EXTRA}]"'
+            f"serves; upgrade it: {to_install(EXTRA)}"
         )
     return torch
 
@@ -47,7 +49,7 @@ def device_for(torch: Any, word: str) -> Any:
     """The device that a word means on this machine."""
     check_device(word)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if word == "auto":
+    if word == AUTO:
         return torch.device("cuda:0" if count else "cpu")
     if word != "cpu" and int(word.partition(":")[2]) >= count:
         there = f"there are {count}, from cuda:0 on" if count else "there is none"

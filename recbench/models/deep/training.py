@@ -16,7 +16,10 @@ class Training(Described):
         search=(0.0003, 0.01),
     )  # fmt: skip
     batch: int = param(500, help="rows of a step", low=1, log=True)
-    l2: float = param(0.0, help="penalty on the squares of weights", low=0, log=True)
+    l2: float = param(
+        0.0, help="penalty in every step: l2 times the squares of all weights", low=0, log=True,
+        search=(1e-7, 1e-3),
+    )  # fmt: skip
     patience: int = param(
         0, help="stop after this many validations without a new best, and return to it; 0: none",
         low=0,

@@ -31,7 +31,9 @@ KINDS = [
     "dgcf[intents=1,iterations=1]",
 ]
 each = pytest.mark.parametrize("text", KINDS)
-one_of_each = pytest.mark.parametrize("text", ["ngcf", "gat[heads=2]", "pinsage", "dgcf[intents=2]"])
+one_of_each = pytest.mark.parametrize(
+    "text", ["ngcf", "gat[heads=2]", "pinsage", "dgcf[intents=2]"]
+)
 
 
 def some(text, **settings):

@@ -1,7 +1,6 @@
 """Auto-encoders: from what a user has to a code, and from the code to scores of all items."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from recbench.linalg.types import Integers
 from recbench.models.deep.encoded import Encoded
 from recbench.models.deep.nets.output import against_all
 from recbench.models.deep.nets.trainer import Moment, Net, Place, copied
+from recbench.models.deep.shape import Shape
 from recbench.models.deep.training import Training
 from recbench.models.scorers import Base, Factors
 from recbench.models.trained.batches import Batch, of_users, users_at_once
@@ -19,27 +19,6 @@ from recbench.models.trained.batches import Batch, of_users, users_at_once
 ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu}
 SPREAD = 0.001
 """The standard deviation of biases as training begins."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Of an auto-encoder: its layers, what is dropped, and the loss."""
-
-    widths: Sequence[int]
-    """Of the layers between what goes in and what comes out."""
-    activation: str = "tanh"
-    dropout: float = 0.5
-    scaled: bool = True
-    """Whether rows of what goes in have length 1."""
-    loss: str = "multinomial"
-    personal: bool = False
-    """Whether every user has a vector that the first layer adds."""
-    drawn: int | None = None
-    """Which of the layers is drawn, from means and variances that the one before makes."""
-    beta: float = 0.0
-    """What the divergence of what is drawn weighs, in the end."""
-    anneal: int = 1
-    """After how many steps it would weigh 1."""
 
 
 class Autoencoder(Net):
@@ -51,7 +30,7 @@ class Autoencoder(Net):
         super().__init__()
         self.shape, self.recipe, self.place = shape, training, place
         self.pattern, (users, items) = Pattern.of(train), train.shape
-        made = [w * (2 if at == shape.drawn else 1) for at, w in enumerate(shape.widths)]
+        made = shape.made
         self.enter = place.xavier("enter", (items, made[0]))
         between = enumerate(zip(shape.widths[:-1], made[1:], strict=True))
         self.inner = torch.nn.ParameterList(
@@ -76,7 +55,7 @@ class Autoencoder(Net):
         owners = np.repeat(np.arange(len(rows)), np.diff(batch.starts))
         order = np.argsort(batch.cells, kind="stable")
         pairs = (self.place.tensor(ids[order].astype(np.int64)) for ids in (owners, batch.cells))
-        return loss + against_all(self.shape.loss, hidden, self.leave, self.last, *pairs)
+        return loss + against_all(self.shape.likelihood, hidden, self.leave, self.last, *pairs)
 
     def decaying(self) -> Iterable[torch.Tensor]:
         """All weights, and no biases."""

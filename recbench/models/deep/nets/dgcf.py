@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from recbench.models.deep.layers import Routed
-from recbench.models.deep.nets.towers import Towers
+from recbench.models.deep.nets.nodes import Nodes
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
@@ -18,7 +18,7 @@ MOST = 512
 """Users, and items, whose chunks are looked at in a step."""
 
 
-class Dgcf(Towers):
+class Dgcf(Nodes):
     """The mean of the table and of all layers.
 
     A layer spreads each chunk X_f of what it is given, several times. Edges have scores S_f, at

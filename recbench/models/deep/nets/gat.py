@@ -6,12 +6,12 @@ from torch import Tensor
 from torch.nn import ModuleList, ParameterList, functional
 
 from recbench.models.deep.layers import Attending
-from recbench.models.deep.nets.towers import SLOPE, Map, Towers, dropped, side_by_side
+from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, side_by_side
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
 
-class Gat(Towers):
+class Gat(Nodes):
     """All layers side by side, rows as long as one. A head of a layer makes of H
 
     elu(Σ_w α_vw h_w W),   α_vw = softmax_w leaky(h_v W · a + h_w W · b)

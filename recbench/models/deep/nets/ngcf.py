@@ -7,12 +7,12 @@ from torch.nn import ModuleList
 from torch.nn.functional import leaky_relu
 
 from recbench.models.deep.layers import Mixed
-from recbench.models.deep.nets.towers import SLOPE, Map, Towers, dropped, side_by_side
+from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, side_by_side
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
 
-class Ngcf(Towers):
+class Ngcf(Nodes):
     """All layers side by side, where one makes of H
 
     code:    leaky(L H W + b) + leaky((H ⊙ L H) V + c),   L the mean over neighbours and itself

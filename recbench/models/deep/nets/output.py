@@ -13,7 +13,6 @@ import torch
 
 BLOCK = 1 << 25
 """Scores of a block: 128 MB in float32."""
-LOSSES = "multinomial", "logistic", "square"
 
 
 def against_all(
@@ -32,7 +31,7 @@ def against_all(
 
         multinomial   -Σ x log softmax(s)
         logistic       Σ log(1 + e^s) - x s
-        square         ½ Σ (s - x)²
+        gaussian       ½ Σ (s - x)²
     """
     loss: torch.Tensor = _AgainstAll.apply(kind, hidden, weights, bias, rows, items, block)
     return loss

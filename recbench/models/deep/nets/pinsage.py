@@ -6,12 +6,12 @@ from torch import Tensor
 from torch.nn import ModuleList, functional
 
 from recbench.models.deep.layers import Gathered
-from recbench.models.deep.nets.towers import Map, Towers, dropped
+from recbench.models.deep.nets.nodes import Map, Nodes, dropped
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
 
-class PinSage(Towers):
+class PinSage(Nodes):
     """relu(H N + n) M of what the last layer makes; a layer makes of H
 
     relu([H, mean of relu(H W + b) over neighbours] V + c),   rows as long as one

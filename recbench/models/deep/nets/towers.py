@@ -1,110 +1,89 @@
-"""What the graph models share: a table of nodes, layers made of it, and a loss on pairs."""
+"""The net of neumf: its pairs are split into what users and items bring to the first layer."""
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import embedding, softplus
 
 from recbench.linalg.normal import Pattern
 from recbench.linalg.types import Integers
-from recbench.models.deep.layers import Layers
-from recbench.models.deep.nets.edges import Edges
 from recbench.models.deep.nets.trainer import Moment, Net, Place, copied
+from recbench.models.deep.towers import Towers
 from recbench.models.deep.training import Training
-from recbench.models.scorers import Factors
+from recbench.models.scorers import Base
 from recbench.models.trained.batches import Draws
 
-SLOPE = 0.2
-"""Of leaky ReLU."""
+SPREAD = 0.01
+"""The standard deviation of vectors as training begins."""
 
 
-class Towers(Net):
-    """Vectors of users and items, made of one table along the graph; scores are their products."""
+class Pairs(Net):
+    """Scores of users and items by a product of vectors and a tower of layers."""
 
     def __init__(
-        self, train: sparse.csr_array, shape: Layers, training: Training, place: Place,
-        *, loops: bool = False,
+        self, train: sparse.csr_array, factors: int, widths: Sequence[int], drawn: int,
+        training: Training, place: Place,
     ) -> None:  # fmt: skip
         super().__init__()
-        size = 16 + shape.along_edges * place.dtype.itemsize
-        place.ctx.reserve(
-            2 * size * train.nnz, f"a step along the graph of {train.nnz:,} interactions",
-            "take fewer layers, heads or intents, or a higher k-core",
-        )  # fmt: skip
-        self.edges = Edges(train, place.device, place.dtype, loops=loops)
-        self.pattern, self.recipe, self.place = Pattern.of(train), training, place
-        self.nodes = place.xavier("nodes", (sum(train.shape), shape.factors))
-
-    @abstractmethod
-    def layers(self, noise: torch.Generator | None) -> list[Tensor]:
-        """Tables of users and, below them, items; nothing is dropped where there is no noise."""
-
-    @abstractmethod
-    def joined(self, layers: list[Tensor]) -> Tensor:
-        """Vectors made of the same rows of each layer."""
-
-    def penalised(self, rows: Tensor, vectors: Tensor) -> Tensor:
-        """What the penalty is about, given the nodes of a step and their vectors."""
-        return self.nodes.index_select(0, rows)
-
-    def aside(self, layers: list[Tensor], noise: torch.Generator) -> Tensor | float:
-        """What is added to the loss."""
-        return 0.0
+        self.pattern, (users, items), self.place = Pattern.of(train), train.shape, place
+        self.draws = Draws(training.batch, False, "own", drawn, unseen=True)
+        tables = {"users": users, "items": items, "tower_users": users, "tower_items": items}
+        for role, size in tables.items():
+            self.register_parameter(role, place.normal(role, (size, factors), SPREAD))
+        self.of_users = place.xavier("of users", (factors, widths[0]))
+        self.of_items = place.xavier("of items", (factors, widths[0]))
+        self.first = place.parameter(np.zeros(widths[0]))
+        sides = list(enumerate(pairwise([*widths, 1])))
+        self.inner = torch.nn.ParameterList(
+            place.xavier(f"layer {at}", shape) for at, shape in sides
+        )
+        self.offsets = torch.nn.ParameterList(
+            place.parameter(np.zeros(width)) for _, (_, width) in sides
+        )
+        self.product = place.xavier("product", (factors, 1))
 
     def batches(self, draw: np.random.Generator) -> Iterator[Integers]:
-        """Users at random, one item of each, and one that the user does not have: as nodes."""
-        draws = Draws(self.recipe.batch, True, "own", 1, unseen=True)
-        for batch in draws.batches(self.pattern, draw):
-            items = batch.items_of_cells
-            others = items  # if there is no other
-            if batch.items is not None and batch.columns is not None:
-                others = batch.items[batch.columns[:, 0]]
-            users = self.edges.users
-            yield np.stack([batch.users, users + items, users + others], axis=1)
+        """Interactions in any order: the user, the item, and items that the user does not have."""
+        everything = np.arange(self.pattern.width, dtype=np.int32)
+        for batch in self.draws.batches(self.pattern, draw):
+            count = len(batch.users)
+            if batch.items is None or batch.columns is None:  # so few that all of them are faced
+                faced = np.broadcast_to(everything, (count, len(everything)))
+            else:
+                faced = batch.items[batch.columns]
+            yield np.column_stack([batch.users, batch.items_of_cells, faced]).astype(np.int64)
 
-    def loss(self, rows: Integers, now: Moment) -> Tensor:
-        """Of pairs: softplus of what the other item scores more; and l2 / 2 times the squares."""
-        nodes = self.place.tensor(rows.T.reshape(-1))
-        layers = self.layers(now.noise)
-        vectors = self.joined([layer.index_select(0, nodes) for layer in layers])
-        user, item, other = vectors.chunk(3)
-        pairs = functional.softplus((user * (other - item)).sum(dim=1)).mean()
-        squares = self.penalised(nodes, vectors).square().sum() / len(rows)
-        return pairs + self.recipe.l2 / 2 * squares + self.aside(layers, now.noise)
+    def loss(self, rows: Integers, now: Moment) -> torch.Tensor:
+        """Of each interaction and the items it is held against, taken together."""
+        scores = self.scores(self.place.tensor(rows[:, 0]), self.place.tensor(rows[:, 1:]))
+        return (softplus(-scores[:, 0]) + softplus(scores[:, 1:]).sum(1)).mean()
 
-    def base(self) -> Factors:
-        """Vectors of users against those of items."""
-        vectors = copied(self.joined(self.layers(None)))
-        return Factors(vectors[: self.edges.users].copy(), vectors[self.edges.users :].copy())
+    def scores(self, users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        """Of some users, each with some items."""
 
+        def vectors(role: str, rows: torch.Tensor) -> torch.Tensor:
+            return embedding(rows, self.get_parameter(role), sparse=True)
 
-class Map(torch.nn.Module):
-    """x W, plus a bias that is 0 as training begins."""
+        product = (vectors("users", users)[:, None] * vectors("items", items)) @ self.product
+        values = (vectors("tower_users", users) @ self.of_users)[:, None]
+        values = values + vectors("tower_items", items) @ self.of_items + self.first
+        for weights, offset in zip(self.inner, self.offsets, strict=True):
+            values = torch.relu(values) @ weights + offset
+        return (product + values)[..., 0]
 
-    def __init__(
-        self, place: Place, role: str, shape: tuple[int, int], *, bias: bool = True
-    ) -> None:
-        super().__init__()
-        self.weights = place.xavier(role, shape)
-        self.bias = place.parameter(np.zeros(shape[1], np.float32)) if bias else None
+    def decaying(self) -> Iterable[torch.Tensor]:
+        """All vectors and weights, and no biases."""
+        return [table for table in self.parameters() if table.ndim > 1]
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The product."""
-        return x @ self.weights if self.bias is None else torch.addmm(self.bias, x, self.weights)
-
-
-def side_by_side(layers: list[Tensor]) -> Tensor:
-    """The table as it is, and what layers make of it at a length of one."""
-    return torch.cat([layers[0], *(functional.normalize(layer) for layer in layers[1:])], dim=1)
-
-
-def dropped(x: Tensor, share: float, noise: torch.Generator | None) -> Tensor:
-    """What is left where a share of the numbers is dropped; the rest makes up for it."""
-    if not share or noise is None:
-        return x
-    kept = torch.empty_like(x).bernoulli_(1 - share, generator=noise)
-    return x * kept.div_(1 - share)
+    def base(self) -> Base:
+        """With what the first layer makes of every user and every item."""
+        own, others = self.get_parameter("tower_users"), self.get_parameter("tower_items")
+        layers = zip(map(copied, self.inner), map(copied, self.offsets), strict=True)
+        return Towers(
+            copied(self.get_parameter("users") * self.product[:, 0]),
+            copied(self.get_parameter("items")), copied(own @ self.of_users + self.first),
+            copied(others @ self.of_items), list(layers),
+        )  # fmt: skip
