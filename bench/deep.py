@@ -1,7 +1,7 @@
 """mult-vae, neumf, ngcf, dgcf, slim and item-knn beside RecBole's, with equal settings.
 
-    python bench/deep.py --peer peers/bin/python                            # whole epochs: hours
-    python bench/deep.py --peer peers/bin/python --steps 10 --columns 20    # shares of them: minutes
+    python bench/deep.py --peer peers/bin/python                           # all of it: many hours
+    python bench/deep.py --peer peers/bin/python --steps 10 --columns 20   # shares of it: minutes
 
 `peers` is the environment that `bench/peers_trained.py` describes, with RecBole as it comes. This
 program runs in recbench's and calls itself in both, one process for each model of either, so that
@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
@@ -65,9 +65,9 @@ CONTESTS = {
          "learning_rate": 0.001, "train_neg_sample_args": None},
     ),
     "neumf": Contest(
-        "neumf[batch=2048,rate=0.001]",
+        "neumf[factors=64,layers=3,drawn=4,batch=2048,rate=0.001]",
         "NeuMF",
-        {"mf_embedding_size": 64, "mlp_embedding_size": 64, "mlp_hidden_size": [128, 64],
+        {"mf_embedding_size": 64, "mlp_embedding_size": 64, "mlp_hidden_size": [64, 32, 16],
          "dropout_prob": 0.0, "train_batch_size": 5 * 2048, "learning_rate": 0.001,
          "train_neg_sample_args": {"distribution": "uniform", "sample_num": 4, "dynamic": False,
                                    "candidate_num": 0, "alpha": 1.0}},
@@ -111,11 +111,13 @@ class Clock:
     def running(self) -> Iterator[None]:
         """Count from here to the end of the block."""
         wall, processor = time.perf_counter(), time.process_time()
-        yield
-        self.cost = Cost(
-            self.cost.wall + time.perf_counter() - wall,
-            self.cost.processor + time.process_time() - processor,
-        )
+        try:
+            yield
+        finally:
+            self.cost = Cost(
+                self.cost.wall + time.perf_counter() - wall,
+                self.cost.processor + time.process_time() - processor,
+            )
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class World:
         return total / len(self.asked)
 
 
-# --- recbench ---------------------------------------------------------------------------------------
+# --- recbench -------------------------------------------------------------------------------------
 
 
 def ours(world: World, contest: Contest) -> Found:
@@ -208,7 +210,7 @@ def scored(scorer: Any, world: World, users: Any) -> Any:
     return scorer.score(sparse.csr_array(world.train[users]), users.astype(np.int32))
 
 
-# --- RecBole ------------------------------------------------------------------------------------------
+# --- RecBole --------------------------------------------------------------------------------------
 
 
 def peer(world: World, contest: Contest) -> Found:
@@ -252,10 +254,15 @@ def recbole(world: World, contest: Contest, folder: Path) -> Found:
 
 
 def write_atomic(world: World, folder: Path) -> None:
-    """The data as RecBole reads it, already split; it wants a third part, and never sees it."""
+    """The data as RecBole reads it, already split; it wants a third part, and never sees it.
+
+    It numbers items as they come: at random, so that the first few columns of slim are a sample.
+    """
     folder.mkdir()
+    rank = np.random.default_rng(0).permutation(world.train.shape[1])
     for part, matrix in {"train": world.train, "valid": world.test, "test": world.test}.items():
         pairs = np.stack(matrix.nonzero(), axis=1)
+        pairs = pairs[np.argsort(rank[pairs[:, 1]], kind="stable")]
         header = "user_id:token\titem_id:token"
         path = folder / f"{folder.name}.{part}.inter"
         np.savetxt(path, pairs, fmt="%d", delimiter="\t", header=header, comments="")
@@ -269,7 +276,7 @@ def some_columns(world: World, make: Callable[[], Any]) -> Found:
         pass
 
     class Counted(slimelastic.ElasticNet):  # type: ignore[misc, unused-ignore]
-        left, clock = world.columns, Clock()
+        left = world.columns + 1  # the first is padding
 
         def fit(self, *given: Any) -> Any:
             """Stop where enough are done; what is timed includes the cutting out of columns."""
@@ -280,11 +287,8 @@ def some_columns(world: World, make: Callable[[], Any]) -> Found:
 
     slimelastic.ElasticNet, share = Counted, world.columns / world.train.shape[1]
     clock = Clock()
-    try:
-        with clock.running():
-            make()
-    except Enough:
-        pass
+    with suppress(Enough), clock.running():
+        make()
     return Found(clock.cost * (1 / share), share=share)
 
 
@@ -310,7 +314,7 @@ def recbole_scores(model: Any, data: Any, users: Any) -> Any:
     return scores
 
 
-# --- The table ------------------------------------------------------------------------------------------
+# --- The table ------------------------------------------------------------------------------------
 
 
 def work(name: str, who: str, folder: Path, options: argparse.Namespace) -> None:

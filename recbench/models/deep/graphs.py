@@ -28,7 +28,7 @@ class Ngcf(Model):
 
     cite = "Wang et al. (2019), Neural Graph Collaborative Filtering"
     trained_users_only = True
-    training: Training = inlined(Training, epochs=100, batch=BATCH, l2=1e-5)
+    training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Mixed = inlined(Mixed, layers=3)
 
     def numbers(self, users: int, items: int) -> tuple[int, int]:
@@ -49,7 +49,7 @@ class Gat(Model):
 
     cite = "Veličković et al. (2018), Graph Attention Networks"
     trained_users_only = True
-    training: Training = inlined(Training, epochs=100, batch=BATCH, l2=1e-5)
+    training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Attending = inlined(Attending)
 
     def numbers(self, users: int, items: int) -> tuple[int, int]:
@@ -72,7 +72,7 @@ class PinSage(Model):
         "Ying et al. (2018), Graph Convolutional Neural Networks for Web-Scale Recommender Systems"
     )
     trained_users_only = True
-    training: Training = inlined(Training, epochs=100, batch=BATCH, l2=1e-5)
+    training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Gathered = inlined(Gathered)
 
     def numbers(self, users: int, items: int) -> tuple[int, int]:
@@ -93,7 +93,7 @@ class Dgcf(Model):
 
     cite = "Wang et al. (2020), Disentangled Graph Collaborative Filtering"
     trained_users_only = True
-    training: Training = inlined(Training, epochs=100, batch=BATCH, l2=1e-3)
+    training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-3)
     shape: Routed = inlined(Routed, layers=1)
 
     def numbers(self, users: int, items: int) -> tuple[int, int]:
