@@ -17,6 +17,12 @@ from recbench.params import inlined
 if TYPE_CHECKING:
     from recbench.models.deep.nets.trainer import Net, Place
 
+PAIRS = "log(1 + e^(s_uj - s_ui)) + ½ l2 "
+OF_TABLE = PAIRS + "(|a_u|² + |a_i|² + |a_j|²)"
+SYMBOLS = (
+    "of each interaction of u with i; j: an item that u does not have; s_ui = p_u·p_i, of what "
+    "layers make of the table a"
+)
 BATCH = 8192
 """Larger than the papers' 1,024 or 2,000: a step goes along the whole graph, however few it has."""
 
@@ -27,6 +33,8 @@ class Ngcf(Model):
     """NGCF: what neighbours send is mixed with what a node has; all layers side by side."""
 
     cite = "Wang et al. (2019), Neural Graph Collaborative Filtering"
+    formula = PAIRS + "(|p_u|² + |p_i|² + |p_j|²)"
+    symbols = SYMBOLS
     trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Mixed = inlined(Mixed, layers=3)
@@ -48,6 +56,8 @@ class Gat(Model):
     """GAT: nodes attend to some of their neighbours more than to others."""
 
     cite = "Veličković et al. (2018), Graph Attention Networks"
+    formula = OF_TABLE
+    symbols = SYMBOLS
     trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Attending = inlined(Attending)
@@ -71,6 +81,8 @@ class PinSage(Model):
     cite = (
         "Ying et al. (2018), Graph Convolutional Neural Networks for Web-Scale Recommender Systems"
     )
+    formula = OF_TABLE
+    symbols = SYMBOLS
     trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Gathered = inlined(Gathered)
@@ -92,6 +104,8 @@ class Dgcf(Model):
     """DGCF: vectors in parts, one for each intent, and interactions shared out among them."""
 
     cite = "Wang et al. (2020), Disentangled Graph Collaborative Filtering"
+    formula = OF_TABLE + " + c Σ_f dcor(p_f, p_f+1)"
+    symbols = SYMBOLS + "; p_f: part f of vectors, one for each intent; c: independence, shared out"
     trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-3)
     shape: Routed = inlined(Routed, layers=1)
