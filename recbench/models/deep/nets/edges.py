@@ -9,7 +9,6 @@ and what an edge gets is a product of its ends. The derivatives of one are made 
 no table of edges x factors is ever written, as automatic differentiation would want it.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-with warnings.catch_warnings():  # the first says that support is in beta, once for all
-    warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
+from recbench.models.deep.nets.rows import by_rows
 
 
 class Edges:
@@ -46,10 +43,7 @@ class Edges:
 
     def matrix(self, values: Tensor) -> Tensor:
         """The edges as a sparse matrix, heads by row."""
-        shape = self.nodes, self.nodes
-        return torch.sparse_csr_tensor(
-            self.starts, self.tails, values, shape, check_invariants=False
-        )
+        return by_rows(self.starts, self.tails, values, self.nodes)
 
     def sum(self, values: Tensor, x: Tensor) -> Tensor:
         """For each node, what its neighbours have, times the values of the edges."""
