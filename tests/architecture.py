@@ -101,9 +101,13 @@ def outside(path: Path) -> set[str]:
 
 def early(path: Path) -> set[str]:
     """What a file imports as soon as it is imported itself, by whole names."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found, later = set(), ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    todo = list(tree.body)
+    return _early(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _early(code: str) -> set[str]:
+    found, later = set(), ast.FunctionDef | ast.AsyncFunctionDef | ast.expr
+    todo: list[ast.AST] = [*ast.parse(code).body]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):

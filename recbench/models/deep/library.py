@@ -14,13 +14,15 @@ EXTRA = "torch"
 """What these models say of themselves: the extra that they need, and the package it brings."""
 OLDEST = 2, 2
 AUTO = "auto"
+WAITING = "OMP_WAIT_POLICY"
 DEVICE = re.compile(r"auto|cpu|cuda:\d{1,3}")
 
 
 def load() -> Any:
     """PyTorch, or why it cannot be used."""
     try:
-        import torch
+        with _patient():
+            import torch
     except (ImportError, OSError) as error:
         why = "" if isinstance(error, ModuleNotFoundError) else f" ({printable(str(error))})"
         raise DataError(
@@ -34,6 +36,22 @@ def load() -> Any:
             f"serves; upgrade it: {to_install(EXTRA)}"
         )
     return torch
+
+
+@contextmanager
+def _patient() -> Iterator[None]:
+    """Have threads that wait for each other sleep, as is decided when their library is loaded.
+
+    They would spin otherwise. Where a core is taken by another program, small steps then take
+    several times as long, and most of what they take is spinning.
+    """
+    chosen = os.environ.get(WAITING)
+    os.environ[WAITING] = chosen or "PASSIVE"
+    try:
+        yield
+    finally:
+        if chosen is None:
+            del os.environ[WAITING]
 
 
 def check_device(word: str) -> None:

@@ -36,16 +36,21 @@ class Towers(Base):
         refuse_strangers(rows)
         block = self.users[rows] @ self.items.T
 
+        columns = np.ascontiguousarray(self.of_items.T)  # loops are long along the items
+        widths = [len(columns), *(len(bias) for _, bias in self.layers)]
+
         def add(at: int) -> None:
-            own = self.of_users[rows[at]]
+            own = self.of_users[rows[at], :, None]
+            rooms = [np.empty((width, PANEL), block.dtype) for width in widths]
             for start in range(0, self.n_items, PANEL):
-                part = slice(start, start + PANEL)
-                values = self.of_items[part] + own
-                for weights, bias in self.layers:
+                part = slice(start, min(start + PANEL, self.n_items))
+                values, *others = (room[:, : part.stop - start] for room in rooms)
+                np.add(columns[:, part], own, out=values)
+                for (weights, bias), made in zip(self.layers, others, strict=True):
                     np.maximum(values, 0, out=values)
-                    values = values @ weights
-                    values += bias
-                block[at, part] += values[:, 0]
+                    values = np.matmul(weights.T, values, out=made)
+                    values += bias[:, None]
+                block[at, part] += values[0]
 
         with blas.workers() as pool:
             blas.finish(pool, add, ((at,) for at in range(len(rows))))
