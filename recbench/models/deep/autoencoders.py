@@ -1,12 +1,13 @@
 """Auto-encoders by name: a user's items are found again from a short code of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scipy import sparse
 
 from recbench.models.base import Model
-from recbench.models.deep.family import deep
+from recbench.models.deep.family import C, deep
 from recbench.models.deep.shape import LIKELIHOODS, Shape
 from recbench.models.deep.training import Training
 from recbench.params import Described, inlined, param
@@ -39,7 +40,44 @@ class Around(Described):
     )
 
 
-@deep("mult-dae")
+class _Shaped(Protocol):
+    """An auto-encoder."""
+
+    training: Training
+
+    @property
+    def shape(self) -> Shape:
+        """Its layers."""
+
+
+def _auto_encoder(name: str) -> Callable[[C], C]:
+    """Register a class of models that say all by a shape."""
+
+    def keep(cls: C) -> C:
+        cls.numbers, cls.net = _numbers, _net
+        return deep(name)(cls)
+
+    return keep
+
+
+def _numbers(model: _Shaped, users: int, items: int) -> tuple[int, int]:
+    """How many numbers are trained, and how many a step makes on its way."""
+    return model.shape.numbers(users, items, model.training.batch)
+
+
+def _net(model: _Shaped, train: sparse.csr_array, place: "Place") -> "Net":
+    """What is trained, as it is before the first step."""
+    from recbench.models.deep.nets.autoencoders import Autoencoder
+
+    return Autoencoder(train, model.shape, model.training, place)
+
+
+def _layers(code: int, hidden: int) -> list[int]:
+    """Widths of the layers between what goes in and what comes out."""
+    return [hidden, code, hidden] if hidden else [code]
+
+
+@_auto_encoder("mult-dae")
 @dataclass(frozen=True)
 class MultDae(Model):
     """Denoising auto-encoder on a multinomial likelihood (Mult-DAE)."""
@@ -56,16 +94,8 @@ class MultDae(Model):
         """Its layers."""
         return Shape(_layers(self.ends.code, self.around.hidden), dropout=self.ends.dropout)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items, self.training.batch)
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
-        """What is trained, as it is before the first step."""
-        return _net(self.shape, self.training, train, place)
-
-
-@deep("mult-vae")
+@_auto_encoder("mult-vae")
 @dataclass(frozen=True)
 class MultVae(Model):
     """Variational auto-encoder on a multinomial likelihood (Mult-VAE)."""
@@ -84,8 +114,9 @@ class MultVae(Model):
         search=(0.05, 1.0),
     )  # fmt: skip
     anneal: int = param(
-        200_000, help="steps after which it would weigh 1; 1: beta at once", low=1, log=True
-    )
+        200_000, help="steps after which it would weigh 1; 1: beta at once", low=1, log=True,
+        search=(1_000, 200_000),
+    )  # fmt: skip
 
     @property
     def shape(self) -> Shape:
@@ -96,16 +127,8 @@ class MultVae(Model):
             anneal=self.anneal,
         )  # fmt: skip
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items, self.training.batch)
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
-        """What is trained, as it is before the first step."""
-        return _net(self.shape, self.training, train, place)
-
-
-@deep("cdae")
+@_auto_encoder("cdae")
 @dataclass(frozen=True)
 class Cdae(Model):
     """Denoising auto-encoder with a vector for every user (CDAE)."""
@@ -130,22 +153,3 @@ class Cdae(Model):
             [self.ends.code], self.activation, self.ends.dropout, scaled=False,
             likelihood=self.likelihood, personal=True,
         )  # fmt: skip
-
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items, self.training.batch)
-
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
-        """What is trained, as it is before the first step."""
-        return _net(self.shape, self.training, train, place)
-
-
-def _layers(code: int, hidden: int) -> list[int]:
-    """Widths of the layers between what goes in and what comes out."""
-    return [hidden, code, hidden] if hidden else [code]
-
-
-def _net(shape: Shape, training: Training, train: sparse.csr_array, place: "Place") -> "Net":
-    from recbench.models.deep.nets.autoencoders import Autoencoder
-
-    return Autoencoder(train, shape, training, place)

@@ -13,6 +13,7 @@ from recbench.linalg import blas
 from recbench.models.base import Family, Fit
 from recbench.models.context import Context
 from recbench.models.deep.library import EXTRA, session
+from recbench.models.deep.shape import Shape
 from recbench.models.deep.training import Training
 from recbench.models.factors.als import checked
 from recbench.models.rounds import but_for_epochs, run
@@ -59,11 +60,21 @@ class DeepFamily(Family[Deep]):
         matrix = checked(train, longest.name)
         _reserve(longest, matrix, ctx)
         with session(ctx) as device, blas.workers() as pool:
-            from recbench.models.deep.nets.trainer import Epochs, Place
+            from recbench.models.deep.nets.trainer import Epochs, Place, told_of_memory
 
-            net = longest.net(matrix, Place(device, ctx))
-            fit = Epochs(net, longest.name, longest.training, pool, ctx)
-            return run(fit, ctx, longest.name, longest.text, longest.training.schedule, counts)
+            with told_of_memory(longest.name, device):
+                net = longest.net(matrix, Place(device, ctx))
+                fit = Epochs(net, longest.name, longest.training, pool, ctx)
+                schedule = longest.training.schedule
+                return run(fit, ctx, longest.name, longest.text, schedule, counts)
+
+    def operations(self, models: Sequence[Deep], train: sparse.csr_array) -> float | None:
+        """Three products of matrices in every step, where these take nearly all of the time."""
+        longest = max(models, key=lambda model: model.training.epochs)
+        shape = getattr(longest, "shape", None)
+        if not isinstance(shape, Shape):
+            return None
+        return 6.0 * train.shape[0] * train.shape[1] * shape.widths[-1] * longest.training.epochs
 
 
 def deep(name: str) -> Callable[[C], C]:

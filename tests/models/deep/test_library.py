@@ -52,6 +52,22 @@ def test_without_pytorch_all_works_but_a_fit(bare, recbench, own):
     )
 
 
+def test_a_saved_model_recommends_without_pytorch(request, recbench, own, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch, an extra, is not installed")
+    words = ["-k", "ndcg@5", "-o", "out", "--save", "kept"]
+    for model in ("mult-vae[epochs=2,code=3,hidden=4]", "neumf[epochs=2,factors=4]"):
+        done = recbench("run", *own, "--split", "weak", "-m", model, *words)
+        assert done.exit_code == 0, done.output
+    request.getfixturevalue("bare")
+    for folder in sorted((tmp_path / "kept").iterdir()):
+        lists = recbench("recommend", "--saved", str(folder), "--for", "u001", "-n", "3")
+        assert lists.exit_code == 0, lists.output
+        history = recbench("recommend", "--saved", str(folder), "--history", "3,5")
+        known = "neumf" in folder.name
+        assert history.exit_code == (1 if known else 0), history.output
+        assert ("recommend to users of the data (--for)" in history.stderr) == known
+
+
 def test_a_broken_pytorch_says_what_it_says(bare, monkeypatch):
     class Broken:
         def find_spec(self, name, path, target=None):

@@ -20,7 +20,7 @@ from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import example, fit, scores
 from recbench.models.deep.nets.autoencoders import Autoencoder
-from recbench.models.deep.nets.trainer import PARTS, Compiled, Descent, Epochs
+from recbench.models.deep.nets.trainer import PARTS, Compiled, Descent, Epochs, Place
 from recbench.registry import MODELS, build
 
 SMALL = {
@@ -150,6 +150,15 @@ def test_what_does_not_even_fit_in_parts_is_a_sentence(monkeypatch):
         fitted("mult-dae", Context(threads=1))
 
 
+def test_a_net_that_does_not_fit_is_a_sentence(monkeypatch):
+    def short(*words):
+        raise ERRORS[0]
+
+    monkeypatch.setattr(Place, "xavier", short)
+    with pytest.raises(RecbenchError, match="too little memory for mult-dae on cpu; take narrower"):
+        fitted("mult-dae", Context(threads=1))
+
+
 def test_other_errors_are_let_through(monkeypatch):
     give_memory_for(0, RuntimeError("shapes do not match"), monkeypatch)
     with pytest.raises(RuntimeError, match="shapes do not match"):
@@ -159,6 +168,12 @@ def test_other_errors_are_let_through(monkeypatch):
 def test_what_does_not_fit_is_refused_before_anything_is_made():
     with pytest.raises(RecbenchError, match=r"training [\d,]+ numbers for 40 users and 12 items"):
         build("mult-dae[code=160]", MODELS).fit(example(), Context(memory=1000))
+
+
+def test_auto_encoders_say_beforehand_what_they_compute():
+    models = [made("mult-vae", epochs) for epochs in (2, 5)]
+    assert models[0].family.operations(models, example()) == 6 * 40 * 12 * 5 * 5
+    assert models[0].family.operations([made("neumf")], example()) is None
 
 
 def test_numbers_that_grow_beyond_all_bounds_are_told():

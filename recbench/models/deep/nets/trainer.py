@@ -11,6 +11,7 @@ is the same step, but for rounding.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,7 +151,8 @@ class Epochs(Rounds):
         self.steps = int(state["steps"])
         for key, descent in self.descents.items():
             start = f"adam/{key}/"
-            descent.restore({k.removeprefix(start): v for k, v in state.items() if start in k})
+            known = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
+            descent.restore(known)
 
     def keep(self) -> State:
         """Copy the numbers: nothing else is needed to rank."""
@@ -162,10 +164,7 @@ class Epochs(Rounds):
         value = self._gradients(rows, now)
         while value is None:
             if self.parts >= len(rows):
-                raise RecbenchError(
-                    f"there is too little memory for a step of {self.name} on {self.device}, "
-                    "even in parts of one row; take narrower layers, or --device cpu"
-                )
+                raise too_little_for(f"a step of {self.name} on {self.device}, even for one row")
             self.parts *= 2
             note = f"{self.name}: too little memory, so a step in {self.parts} parts"
             self.ctx.progress(note, 1, 1)
@@ -204,6 +203,24 @@ class Epochs(Rounds):
             pull = table.detach() * (2 * l2)
             table.grad = pull if table.grad is None else pull.add_(table.grad)
         return value
+
+
+@contextmanager
+def told_of_memory(name: str, device: torch.device) -> Iterator[None]:
+    """Make a sentence of it where memory does not suffice for what a net is made of."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise too_little_for(f"{name} on {device}") from error
+
+
+def too_little_for(what: str) -> RecbenchError:
+    """The sentence for whoever runs out of memory."""
+    return RecbenchError(
+        f"there is too little memory for {what}; take narrower layers, or --device cpu"
+    )
 
 
 def out_of_memory(error: RuntimeError) -> bool:
