@@ -23,7 +23,7 @@ class Layers(Described):
     squares: ClassVar[int] = 0
     """Maps of vectors to vectors that a layer trains."""
     tables: ClassVar[int] = 1
-    """Tables that a layer makes, and that the way back needs."""
+    """Tables that a layer makes until the way back is done, as measured."""
     factors: int = param(64, help="length of the vectors of users and items", low=1, log=True)
     layers: int = param(
         2, help="how many there are, each a step along the graph", low=1, high=100, search=(1, 3)
@@ -53,7 +53,7 @@ class Mixed(Layers):
     """Of NGCF."""
 
     squares: ClassVar[int] = 2
-    tables: ClassVar[int] = 8
+    tables: ClassVar[int] = 11
     form: str = param(
         "code", help="code: as its authors compute it, with means over neighbours and self; paper: "
         "as they print it, with the roots of both ends' degrees", choices=("code", "paper"),
@@ -66,7 +66,7 @@ class Attending(Layers):
     """Of GAT."""
 
     squares: ClassVar[int] = 1
-    tables: ClassVar[int] = 6
+    tables: ClassVar[int] = 10
     heads: int = param(4, help="ways of attending, each with a part of the vector", low=1)
     dropout: float = _dropout()
 
@@ -86,7 +86,7 @@ class Gathered(Layers):
     """Of PinSage."""
 
     squares: ClassVar[int] = 3
-    tables: ClassVar[int] = 8
+    tables: ClassVar[int] = 12
     dropout: float = _dropout()
 
     def numbers(self, users: int, items: int) -> tuple[int, int]:
@@ -99,7 +99,7 @@ class Gathered(Layers):
 class Routed(Layers):
     """Of DGCF."""
 
-    tables: ClassVar[int] = 4
+    tables: ClassVar[int] = 2
     intents: int = param(4, help="what an interaction may be due to; each has a part of the vector",
                          low=1)  # fmt: skip
     iterations: int = param(2, help="how often a layer shares interactions out", low=1, high=100)
