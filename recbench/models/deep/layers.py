@@ -53,7 +53,7 @@ class Mixed(Layers):
     """Of NGCF."""
 
     squares: ClassVar[int] = 2
-    tables: ClassVar[int] = 11
+    tables: ClassVar[int] = 8
     form: str = param(
         "code", help="code: as its authors compute it, with means over neighbours and self; paper: "
         "as they print it, with the roots of both ends' degrees", choices=("code", "paper"),
@@ -86,7 +86,7 @@ class Gathered(Layers):
     """Of PinSage."""
 
     squares: ClassVar[int] = 3
-    tables: ClassVar[int] = 12
+    tables: ClassVar[int] = 8
     dropout: float = _dropout()
 
     def numbers(self, users: int, items: int) -> tuple[int, int]:

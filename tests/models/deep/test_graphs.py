@@ -72,6 +72,12 @@ def test_layers_make_what_papers_write(text):
 
 
 @each
+def test_vectors_of_some_nodes_are_those_among_all(text):
+    net, nodes = net_of(some(text), papers.world()), torch.tensor([2, 3, 8, 9, 12])
+    assert torch.allclose(net.vectors(None, nodes), net.vectors(None)[nodes])
+
+
+@each
 def test_derivatives_of_the_loss_are_differences(text):
     train = papers.world()
     net = net_of(some(text, l2=0.1), train)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from recbench.models.deep.layers import Routed
-from recbench.models.deep.nets.nodes import Nodes
+from recbench.models.deep.nets.nodes import Nodes, of
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
@@ -39,10 +39,10 @@ class Dgcf(Nodes):
         steps = max(1, -(-train.nnz // training.batch))
         self.some = min(MOST, max(1, max(train.shape) // steps))
 
-    def layers(self, noise: torch.Generator | None) -> list[Tensor]:
-        """The table, and what is spread."""
+    def vectors(self, noise: torch.Generator | None, nodes: Tensor | None = None) -> Tensor:
+        """The mean of the table and of what is spread."""
         own: Tensor = self.nodes
-        found, scores = [own], None
+        found, scores = [of(own, nodes)], None
         for layer in range(1, self.shape.layers + 1):
             chunks = [chunk.contiguous() for chunk in own.chunk(self.shape.intents, dim=1)]
             tails = [torch.tanh(normalize(chunk)) for chunk in chunks]
@@ -56,8 +56,8 @@ class Dgcf(Nodes):
                 )
                 scores = more if scores is None else scores + more
             own = torch.cat(spread, dim=1)
-            found.append(own)
-        return found
+            found.append(of(own, nodes))
+        return torch.stack(found).mean(dim=0)
 
     def _spread(self, own: Tensor, chunks: list[Tensor], scores: Tensor | None) -> list[Tensor]:
         """The chunks of H. Without scores all shares are the same, and cancel out."""
@@ -70,17 +70,15 @@ class Dgcf(Nodes):
             found.append(roots * self.edges.sum(shares, roots * chunk))
         return found
 
-    def joined(self, layers: list[Tensor]) -> Tensor:
-        """Their mean."""
-        return torch.stack(layers).mean(dim=0)
+    def others(self, noise: torch.Generator) -> Tensor:
+        """Some users and some items."""
+        ends = (0, self.edges.users), (self.edges.users, self.edges.nodes)
+        return torch.cat([_some(*each, self.some, noise) for each in ends])
 
-    def aside(self, layers: list[Tensor], noise: torch.Generator) -> Tensor | float:
-        """How much neighbouring chunks have to do with each other, of some users and items."""
+    def aside(self, vectors: Tensor) -> Tensor | float:
+        """How much neighbouring chunks of the others have to do with each other."""
         if not self.shape.independence or self.shape.intents == 1:
             return 0.0
-        ends = (0, self.edges.users), (self.edges.users, self.edges.nodes)
-        some = torch.cat([_some(*each, self.some, noise) for each in ends])
-        vectors = self.joined([layer.index_select(0, some) for layer in layers])
         chunks = [distances(chunk) for chunk in vectors.chunk(self.shape.intents, dim=1)]
         values = [correlation(*each) for each in pairwise(chunks)]
         share = self.shape.independence / (self.shape.intents * (self.shape.intents + 1) / 2)

@@ -68,6 +68,17 @@ class Edges:
         """The values of edges the other way round."""
         return values.index_select(0, self.turned)
 
+    def rows_of(self, nodes: Tensor, values: Tensor) -> Tensor:
+        """The rows of these heads in `matrix`."""
+        lengths = self.starts.diff().index_select(0, nodes)
+        starts = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        shift = self.starts.index_select(0, nodes) - starts[:-1]
+        total = int(starts[-1])
+        places = torch.arange(total, device=nodes.device)
+        places += torch.repeat_interleave(shift, lengths, output_size=total)
+        tails, some = (each.index_select(0, places) for each in (self.tails, values))
+        return by_rows(starts, tails, some, self.nodes)
+
     def of_heads(self, x: Tensor) -> Tensor:
         """What each edge's head has."""
         return x.index_select(0, self.heads)
@@ -86,23 +97,25 @@ class Hop:
     """Sums over neighbours with values that stay."""
 
     def __init__(self, edges: Edges, values: Tensor) -> None:
+        self.edges, self.values = edges, values
         self.there, self.back = edges.matrix(values), edges.matrix(edges.back(values))
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """For each node, what its neighbours have, times the values of the edges."""
-        total: Tensor = _Hop.apply(self, x)
+    def __call__(self, x: Tensor, nodes: Tensor | None = None) -> Tensor:
+        """For each node, or some, what its neighbours have, times the values of the edges."""
+        total: Tensor = _Hop.apply(self, x, nodes)
         return total
 
 
 class _Hop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hop: Hop, x: Tensor) -> Tensor:
-        ctx.hop = hop
-        return hop.there @ x
+    def forward(ctx: Any, hop: Hop, x: Tensor, nodes: Tensor | None) -> Tensor:
+        ctx.hop, ctx.nodes, ctx.shape = hop, nodes, x.shape
+        return (hop.there if nodes is None else hop.edges.rows_of(nodes, hop.values)) @ x
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        return None, ctx.hop.back @ g
+        all_of_it = g if ctx.nodes is None else g.new_zeros(ctx.shape).index_copy(0, ctx.nodes, g)
+        return None, ctx.hop.back @ all_of_it, None
 
 
 class _Sum(torch.autograd.Function):

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import ModuleList, ParameterList, functional
 
 from recbench.models.deep.layers import Attending
-from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, side_by_side
+from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, of, side_by_side
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
@@ -30,16 +30,16 @@ class Gat(Nodes):
         self.at_own = ParameterList(place.xavier(f"own {at}", parts) for at in depths)
         self.at_others = ParameterList(place.xavier(f"others {at}", parts) for at in depths)
 
-    def layers(self, noise: torch.Generator | None) -> list[Tensor]:
+    def vectors(self, noise: torch.Generator | None, nodes: Tensor | None = None) -> Tensor:
         """The table, and what heads make."""
         own: Tensor = self.nodes
-        found = [own]
+        found = [of(own, nodes)]
         for mapped, *at in zip(self.maps, self.at_own, self.at_others, strict=True):
             parts = mapped(own).chunk(self.shape.heads, dim=1)
             got = [self._attend(*each) for each in zip(parts, *at, strict=True)]
             own = dropped(functional.elu(torch.cat(got, dim=1)), self.shape.dropout, noise)
-            found.append(own)
-        return found
+            found.append(of(own, nodes))
+        return side_by_side(found)
 
     def _attend(self, part: Tensor, at_own: Tensor, at_others: Tensor) -> Tensor:
         """What a head makes."""
@@ -50,7 +50,3 @@ class Gat(Nodes):
         )
         shares = self.edges.shares(functional.leaky_relu(sums, SLOPE))
         return self.edges.sum(shares, part.contiguous())
-
-    def joined(self, layers: list[Tensor]) -> Tensor:
-        """All side by side."""
-        return side_by_side(layers)

@@ -7,7 +7,7 @@ from torch.nn import ModuleList
 from torch.nn.functional import leaky_relu
 
 from recbench.models.deep.layers import Mixed
-from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, side_by_side
+from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, of, side_by_side
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
@@ -31,24 +31,21 @@ class Ngcf(Nodes):
         self.sent = ModuleList(Map(place, f"sent {at}", square) for at in depths)
         self.shared = ModuleList(Map(place, f"shared {at}", square) for at in depths)
 
-    def layers(self, noise: torch.Generator | None) -> list[Tensor]:
-        """The table, and what is mixed."""
+    def vectors(self, noise: torch.Generator | None, nodes: Tensor | None = None) -> Tensor:
+        """The table, and what is mixed; the last time for the nodes that are asked for."""
         own: Tensor = self.nodes
-        found = [own]
-        for sent, shared in zip(self.sent, self.shared, strict=True):
-            got = self.hop(own)
+        found = [of(own, nodes)]
+        for at, (sent, shared) in enumerate(zip(self.sent, self.shared, strict=True), 1):
+            some = nodes if at == self.shape.layers else None
+            got, own = self.hop(own, some), of(own, some)
             if self.paper:
                 mixed = leaky_relu(sent(got + own) + shared(own * got), SLOPE)
             else:
                 mixed = leaky_relu(sent(got), SLOPE) + leaky_relu(shared(own * got), SLOPE)
             own = dropped(mixed, self.shape.dropout, noise)
-            found.append(own)
-        return found
+            found.append(of(own, nodes) if some is None else own)
+        return side_by_side(found)
 
-    def joined(self, layers: list[Tensor]) -> Tensor:
-        """All side by side."""
-        return side_by_side(layers)
-
-    def penalised(self, rows: Tensor, vectors: Tensor) -> Tensor:
+    def penalised(self, nodes: Tensor, vectors: Tensor) -> Tensor:
         """What is ranked by."""
         return vectors

@@ -40,19 +40,22 @@ class Nodes(Net):
         self.nodes = place.xavier("nodes", (sum(train.shape), shape.factors))
 
     @abstractmethod
-    def layers(self, noise: torch.Generator | None) -> list[Tensor]:
-        """Tables of users and, below them, items; nothing is dropped where there is no noise."""
+    def vectors(self, noise: torch.Generator | None, nodes: Tensor | None = None) -> Tensor:
+        """Of some nodes, each named once, or of all: of users and, below them, items.
 
-    @abstractmethod
-    def joined(self, layers: list[Tensor]) -> Tensor:
-        """Vectors made of the same rows of each layer."""
+        Nothing is dropped where there is no noise.
+        """
 
-    def penalised(self, rows: Tensor, vectors: Tensor) -> Tensor:
-        """What the penalty is about, given the nodes of a step and their vectors."""
-        return self.nodes.index_select(0, rows)
+    def penalised(self, nodes: Tensor, vectors: Tensor) -> Tensor:
+        """What the penalty is about, given the nodes of pairs and their vectors."""
+        return self.nodes.index_select(0, nodes)
 
-    def aside(self, layers: list[Tensor], noise: torch.Generator) -> Tensor | float:
-        """What is added to the loss."""
+    def others(self, noise: torch.Generator) -> Tensor:
+        """Nodes that a step looks at besides those of pairs."""
+        return torch.empty(0, dtype=torch.int64, device=noise.device)
+
+    def aside(self, vectors: Tensor) -> Tensor | float:
+        """What is added to the loss, given vectors of the others."""
         return 0.0
 
     def batches(self, draw: np.random.Generator) -> Iterator[Integers]:
@@ -69,16 +72,18 @@ class Nodes(Net):
     def loss(self, rows: Integers, now: Moment) -> Tensor:
         """Of pairs: softplus of what the other item scores more; and l2 / 2 times the squares."""
         nodes = self.place.tensor(rows.T.reshape(-1))
-        layers = self.layers(now.noise)
-        vectors = self.joined([layer.index_select(0, nodes) for layer in layers])
-        user, item, other = vectors.chunk(3)
+        every = torch.cat([nodes, self.others(now.noise)])
+        unique, places = torch.unique(every, return_inverse=True)
+        vectors = self.vectors(now.noise, unique).index_select(0, places)
+        of_pairs, of_others = vectors[: len(nodes)], vectors[len(nodes) :]
+        user, item, other = of_pairs.chunk(3)
         pairs = functional.softplus((user * (other - item)).sum(dim=1)).mean()
-        squares = self.penalised(nodes, vectors).square().sum() / len(rows)
-        return pairs + self.recipe.l2 / 2 * squares + self.aside(layers, now.noise)
+        squares = self.penalised(nodes, of_pairs).square().sum() / len(rows)
+        return pairs + self.recipe.l2 / 2 * squares + self.aside(of_others)
 
     def base(self) -> Factors:
         """Vectors of users against those of items."""
-        vectors = copied(self.joined(self.layers(None)))
+        vectors = copied(self.vectors(None))
         return Factors(vectors[: self.edges.users].copy(), vectors[self.edges.users :].copy())
 
 
@@ -95,6 +100,11 @@ class Map(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The product."""
         return x @ self.weights if self.bias is None else torch.addmm(self.bias, x, self.weights)
+
+
+def of(x: Tensor, nodes: Tensor | None) -> Tensor:
+    """Rows of some nodes, or all."""
+    return x if nodes is None else x.index_select(0, nodes)
 
 
 def side_by_side(layers: list[Tensor]) -> Tensor:

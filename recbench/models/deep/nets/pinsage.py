@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import ModuleList, functional
 
 from recbench.models.deep.layers import Gathered
-from recbench.models.deep.nets.nodes import Map, Nodes, dropped
+from recbench.models.deep.nets.nodes import Map, Nodes, dropped, of
 from recbench.models.deep.nets.trainer import Place
 from recbench.models.deep.training import Training
 
@@ -30,16 +30,13 @@ class PinSage(Nodes):
         self.then = Map(place, "then", square)
         self.last = Map(place, "last", square, bias=False)
 
-    def layers(self, noise: torch.Generator | None) -> list[Tensor]:
-        """What the last layer makes."""
+    def vectors(self, noise: torch.Generator | None, nodes: Tensor | None = None) -> Tensor:
+        """What the last layer makes, for the nodes that are asked for, mapped twice more."""
         own: Tensor = self.nodes
-        for sent, mixed in zip(self.sent, self.mixed, strict=True):
-            got = self.hop(torch.relu(sent(own)))
+        for at, (sent, mixed) in enumerate(zip(self.sent, self.mixed, strict=True), 1):
+            some = nodes if at == self.shape.layers else None
+            got, own = self.hop(torch.relu(sent(own)), some), of(own, some)
             own = functional.normalize(torch.relu(mixed(torch.cat([own, got], dim=1))))
             own = dropped(own, self.shape.dropout, noise)
-        return [own]
-
-    def joined(self, layers: list[Tensor]) -> Tensor:
-        """Mapped twice more."""
-        vectors: Tensor = self.last(torch.relu(self.then(layers[0])))
+        vectors: Tensor = self.last(torch.relu(self.then(own)))
         return vectors
