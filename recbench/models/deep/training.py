@@ -17,7 +17,7 @@ class Training(Described):
     )  # fmt: skip
     batch: int = param(500, help="rows of a step", low=1, log=True)
     l2: float = param(
-        0.0, help="penalty in every step: l2 times the squares of all weights", low=0, log=True,
+        0.0, help="penalty in every step, on squares: the formula says of what", low=0, log=True,
         search=(1e-7, 1e-3),
     )  # fmt: skip
     patience: int = param(

@@ -10,6 +10,7 @@ from recbench.linalg.normal import Pattern
 from recbench.linalg.types import Integers
 from recbench.models.deep.encoded import Encoded
 from recbench.models.deep.nets.output import against_all
+from recbench.models.deep.nets.rows import summed
 from recbench.models.deep.nets.trainer import Moment, Net, Place, copied
 from recbench.models.deep.shape import Shape
 from recbench.models.deep.training import Training
@@ -85,11 +86,8 @@ class Autoencoder(Net):
         values = np.repeat(each, lengths)
         kept = torch.empty(len(values), device=self.place.device).uniform_(generator=now.noise)
         weights = self.place.tensor(values) * (kept >= shape.dropout) / (1 - shape.dropout)
-        entered = torch.nn.functional.embedding_bag(
-            self.place.tensor(batch.cells.astype(np.int64)), self.enter,
-            self.place.tensor(batch.starts[:-1]), mode="sum", sparse=True,
-            per_sample_weights=weights,
-        )  # fmt: skip
+        cells = self.place.tensor(batch.starts), self.place.tensor(batch.cells)
+        entered = summed(*cells, weights, self.enter)
         if shape.personal:
             entered = entered + torch.nn.functional.embedding(
                 self.place.tensor(batch.users), self.users, sparse=True
