@@ -68,7 +68,9 @@ class DeepFamily(Family[Deep]):
                 schedule = longest.training.schedule
                 return run(fit, ctx, longest.name, longest.text, schedule, counts)
 
-    def operations(self, models: Sequence[Deep], train: sparse.csr_array) -> float | None:
+    def operations(
+        self, models: Sequence[Deep], train: sparse.csr_array, ctx: Context
+    ) -> float | None:
         """Three products of matrices in every step, where these take nearly all of the time."""
         longest = max(models, key=lambda model: model.training.epochs)
         shape = getattr(longest, "shape", None)

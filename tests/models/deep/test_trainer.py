@@ -172,8 +172,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_made():
 
 def test_auto_encoders_say_beforehand_what_they_compute():
     models = [made("mult-vae", epochs) for epochs in (2, 5)]
-    assert models[0].family.operations(models, example()) == 6 * 40 * 12 * 5 * 5
-    assert models[0].family.operations([made("neumf")], example()) is None
+    assert models[0].family.operations(models, example(), Context()) == 6 * 40 * 12 * 5 * 5
+    assert models[0].family.operations([made("neumf")], example(), Context()) is None
 
 
 def test_numbers_that_grow_beyond_all_bounds_are_told():
