@@ -39,9 +39,9 @@ class Ngcf(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Mixed = inlined(Mixed, layers=3)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -62,9 +62,9 @@ class Gat(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Attending = inlined(Attending)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -87,9 +87,9 @@ class PinSage(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Gathered = inlined(Gathered)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -110,9 +110,9 @@ class Dgcf(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-3)
     shape: Routed = inlined(Routed, layers=1)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""

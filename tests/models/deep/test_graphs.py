@@ -214,7 +214,7 @@ def test_what_makes_no_sense_is_refused(text, words):
 
 
 def test_too_little_memory_for_edges_is_a_sentence():
-    with pytest.raises(Refused, match="take fewer layers, heads or intents"):
+    with pytest.raises(Refused, match="fewer or narrower layers"):
         some("dgcf[intents=6,layers=100]").fit(example(), Context(memory=4_000_000))
 
 
