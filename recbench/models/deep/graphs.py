@@ -104,7 +104,7 @@ class Dgcf(Model):
     """DGCF: vectors in parts, one for each intent, and interactions shared out among them."""
 
     cite = "Wang et al. (2020), Disentangled Graph Collaborative Filtering"
-    formula = OF_TABLE + " + c Σ_f dcor(p_f, p_f+1)"
+    formula = OF_TABLE + " + c Σ_f dcor(p_f, p_(f+1))"
     symbols = SYMBOLS + "; p_f: part f of vectors, one for each intent; c: independence, shared out"
     trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-3)
