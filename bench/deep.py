@@ -15,9 +15,10 @@ draws the code with a hundredth of the deviation.
 
 Seconds are of an epoch (of a fit, for slim and item-knn), on the wall and of the processor; other
 work on the machine touches the latter less. They leave out reading, building the graph, ranking and
-the compiling of what runs first. With `--steps` an epoch is that many steps, with `--columns` slim
-has that many, and seconds are what all would take at this pace. Both then learn from as many steps,
-and `ndcg@20` says what came of it, for a thousand users.
+the compiling of what runs first. With `--steps` an epoch is that many steps, with `--columns`
+RecBole's slim has that many, and seconds are what all would take at this pace. Both learn from as
+many steps, and `ndcg@20` says what came of it, for a thousand users. Threads of both sleep while
+they wait, which costs less beside other work.
 """
 
 import argparse

@@ -60,9 +60,9 @@ def _auto_encoder(name: str) -> Callable[[C], C]:
     return keep
 
 
-def _numbers(model: _Shaped, users: int, items: int) -> tuple[int, int]:
+def _numbers(model: _Shaped, train: sparse.csr_array) -> tuple[int, int]:
     """How many numbers are trained, and how many a step makes on its way."""
-    return model.shape.numbers(users, items, model.training.batch)
+    return model.shape.numbers(*train.shape, model.training.batch)
 
 
 def _net(model: _Shaped, train: sparse.csr_array, place: "Place") -> "Net":

@@ -37,7 +37,7 @@ class Deep(Protocol):
     def text(self) -> str:
         """The canonical text of the model."""
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
@@ -93,10 +93,10 @@ def deep(name: str) -> Callable[[C], C]:
 def _reserve(model: Deep, train: sparse.csr_array, ctx: Context) -> None:
     """Say what does not fit in memory, before anything is made."""
     (users, items), size = train.shape, np.dtype(ctx.dtype).itemsize
-    trained, passing = model.numbers(users, items)
+    trained, passing = model.numbers(train)
     ctx.reserve(
         (COPIES * trained + passing) * size + 24 * train.nnz,
         f"training {trained:,} numbers for {users:,} users and {items:,} items, in steps of "
         f"{model.training.batch:,},",
-        "take a smaller batch, narrower layers, or a higher k-core",
+        "take a smaller batch, fewer or narrower layers, or a higher k-core",
     )

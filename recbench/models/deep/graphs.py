@@ -39,9 +39,9 @@ class Ngcf(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Mixed = inlined(Mixed, layers=3)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -62,9 +62,9 @@ class Gat(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Attending = inlined(Attending)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -87,9 +87,9 @@ class PinSage(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Gathered = inlined(Gathered)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -104,15 +104,15 @@ class Dgcf(Model):
     """DGCF: vectors in parts, one for each intent, and interactions shared out among them."""
 
     cite = "Wang et al. (2020), Disentangled Graph Collaborative Filtering"
-    formula = OF_TABLE + " + c Σ_f dcor(p_f, p_f+1)"
+    formula = OF_TABLE + " + c Σ_f dcor(p_f, p_(f+1))"
     symbols = SYMBOLS + "; p_f: part f of vectors, one for each intent; c: independence, shared out"
     trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-3)
     shape: Routed = inlined(Routed, layers=1)
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(users, items)
+        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""

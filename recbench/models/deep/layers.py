@@ -31,13 +31,16 @@ class Layers(Described):
 
     @property
     def along_edges(self) -> int:
-        """Numbers that layers make for each edge, and that the way back needs."""
+        """Numbers that layers make for each end of an edge, until the way back is done."""
         return 0
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way, but for edges."""
+    def numbers(self, users: int, items: int, interactions: int) -> tuple[int, int]:
+        """How many numbers are trained, and how many a step makes on its way."""
         table, square = (users + items) * self.factors, (self.factors + 1) * self.factors
-        return table + self.layers * self.squares * square, table * (self.layers * self.tables + 4)
+        return (
+            table + self.layers * self.squares * square,
+            table * (self.layers * self.tables + 4) + 2 * interactions * self.along_edges,
+        )
 
     def _check_cut(self, name: str, parts: int) -> None:
         """Refuse vectors that cannot be cut into equal parts."""
@@ -89,9 +92,9 @@ class Gathered(Layers):
     tables: ClassVar[int] = 8
     dropout: float = _dropout()
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, users: int, items: int, interactions: int) -> tuple[int, int]:
         """Two maps follow the layers."""
-        trained, made = super().numbers(users, items)
+        trained, made = super().numbers(users, items, interactions)
         return trained + 2 * (self.factors + 1) * self.factors, made
 
 
@@ -99,7 +102,7 @@ class Gathered(Layers):
 class Routed(Layers):
     """Of DGCF."""
 
-    tables: ClassVar[int] = 2
+    tables: ClassVar[int] = 4
     intents: int = param(4, help="what an interaction may be due to; each has a part of the vector",
                          low=1)  # fmt: skip
     iterations: int = param(2, help="how often a layer shares interactions out", low=1, high=100)
@@ -112,11 +115,6 @@ class Routed(Layers):
         """Check that intents get parts of one length."""
         super().__post_init__()
         self._check_cut("intents", self.intents)
-
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
-        """Tables are made anew in every iteration."""
-        trained, made = super().numbers(users, items)
-        return trained, made * self.iterations
 
     @property
     def along_edges(self) -> int:

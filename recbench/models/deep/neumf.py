@@ -41,10 +41,10 @@ class NeuMf(Model):
         """Of the layers of the tower."""
         return [max(1, self.factors >> at) for at in range(self.layers)]
 
-    def numbers(self, users: int, items: int) -> tuple[int, int]:
+    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
         return (
-            2 * (users + items) * self.factors + 2 * self.factors**2,
+            2 * sum(train.shape) * self.factors + 2 * self.factors**2,
             2 * self.training.batch * (1 + self.drawn) * (3 * self.factors + sum(self.widths)),
         )
 

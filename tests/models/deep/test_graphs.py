@@ -9,6 +9,7 @@ from scipy import sparse
 import gnn
 import papers
 from recbench.errors import RecbenchError, Refused, UsageError
+from recbench.linalg import blas
 from recbench.models.base import fit_together
 from recbench.models.context import Context
 from recbench.models.contract import example
@@ -18,7 +19,7 @@ torch = pytest.importorskip("torch", reason="needs the extra: pip install torch"
 
 from recbench.models.deep.nets.dgcf import correlation, distances
 from recbench.models.deep.nets.edges import Edges
-from recbench.models.deep.nets.trainer import Moment, Place
+from recbench.models.deep.nets.trainer import Epochs, Moment, Place
 
 KINDS = [
     "ngcf[layers=3]",
@@ -171,6 +172,23 @@ def test_epochs_of_a_grid_are_those_of_fits_alone(text):
     assert all(map(np.array_equal, map(vectors, grid), map(vectors, alone)))
 
 
+@one_of_each
+def test_training_goes_on_from_what_it_saved(text):
+    model, ctx = some(text), Context()
+    with blas.workers() as pool:
+
+        def begun():
+            net = model.net(example(), Place(torch.device("cpu"), ctx))
+            return Epochs(net, model.name, model.training, pool, ctx)
+
+        whole, later = begun(), begun()
+        whole.advance(1)
+        later.restore({name: array.copy() for name, array in whole.state().items()})
+        whole.advance(2)
+        later.advance(2)
+        assert np.array_equal(vectors(whole.look()), vectors(later.look()))
+
+
 def test_dropout_matters_to_training_alone():
     kept, some_left_out = (net_of(some("ngcf", dropout=share), example()) for share in (0, 0.5))
     assert np.array_equal(kept.base().users, some_left_out.base().users)
@@ -214,7 +232,7 @@ def test_what_makes_no_sense_is_refused(text, words):
 
 
 def test_too_little_memory_for_edges_is_a_sentence():
-    with pytest.raises(Refused, match="take fewer layers, heads or intents"):
+    with pytest.raises(Refused, match="fewer or narrower layers"):
         some("dgcf[intents=6,layers=100]").fit(example(), Context(memory=4_000_000))
 
 

@@ -33,7 +33,7 @@ class Edges:
             graph = sparse.csr_array(graph + sparse.eye_array(users + items))
         graph.sort_indices()
         numbers = sparse.csr_array((np.arange(graph.nnz), graph.indices, graph.indptr), graph.shape)
-        self.users, self.nodes, self.dtype = users, users + items, dtype
+        self.users, self.nodes = users, users + items
         self.starts = torch.as_tensor(graph.indptr.astype(np.int32), device=device)
         self.tails = torch.as_tensor(graph.indices.astype(np.int32), device=device)
         self.degrees = self.starts.diff().to(dtype)

@@ -30,11 +30,6 @@ class Nodes(Net):
         *, loops: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        size = 16 + shape.along_edges * place.dtype.itemsize
-        place.ctx.reserve(
-            2 * size * train.nnz, f"a step along the graph of {train.nnz:,} interactions",
-            "take fewer layers, heads or intents, or a higher k-core",
-        )  # fmt: skip
         self.edges = Edges(train, place.device, place.dtype, loops=loops)
         self.pattern, self.recipe, self.place = Pattern.of(train), training, place
         self.nodes = place.xavier("nodes", (sum(train.shape), shape.factors))
