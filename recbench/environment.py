@@ -10,13 +10,15 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import recbench
+from recbench.errors import DataError
 
+DISTRIBUTION = "recbench-suite"
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "numba")
 BUILT = "commit.json"
 """What hatch_build.py left in the package, if it was built where there was git."""
@@ -42,7 +44,7 @@ def describe(*things: Any) -> dict[str, Any]:
         **source(),
         "code": code_digest(*things),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": {name: version(name) for name in PACKAGES} | _extras(things),
         "platform": platform.platform(),
         "cpu": cpu_model(),
         "cores": usable_cores(),
@@ -62,6 +64,19 @@ def version(name: str) -> str | None:
         return None
 
 
+def to_install(extra: str) -> str:
+    """What to type for an extra."""
+    return f'pip install "{DISTRIBUTION}[{extra}]"'
+
+
+def refuse_without(extra: str, what: str) -> None:
+    """Say what to install, if that is not done."""
+    if version(extra) is None:
+        raise DataError(
+            f"{what} needs {extra}, an extra that is not installed: {to_install(extra)}"
+        )
+
+
 def source() -> dict[str, Any]:
     """The commit of the code, and whether it was changed since; None where nobody knows.
 
@@ -78,8 +93,8 @@ def source() -> dict[str, Any]:
 
 
 def code_digest(*things: Any) -> str:
-    """Name the content of recbench's code, and of the files that these classes and functions, and
-    what the classes inherit from, stand in.
+    """Name the content of recbench's code, of the files that these classes and functions, and what
+    the classes inherit from, stand in, and the versions of the extras that they need.
     """
     package = Path(recbench.__file__).parent
     names = {base.__module__ for thing in things for base in getattr(thing, "__mro__", (thing,))}
@@ -87,7 +102,15 @@ def code_digest(*things: Any) -> str:
     digest = hashlib.sha256(_package_digest().encode())
     for path in sorted(path for path in files if package not in path.parents and path.is_file()):
         digest.update(path.read_bytes())
+    for name, number in _extras(things).items():
+        digest.update(f"{name} {number}".encode())
     return digest.hexdigest()
+
+
+def _extras(things: Iterable[Any]) -> dict[str, str | None]:
+    """The versions of the extras that some classes say they need."""
+    names = {getattr(thing, "extra", "") for thing in things} - {""}
+    return {name: version(name) for name in sorted(names)}
 
 
 @cache

@@ -52,16 +52,13 @@ ELSEWHERE = {
     "mostpop": "popularity", "most-popular": "popularity", "toppop": "popularity",
     "pca": "regularized-pca", "puresvd": "regularized-pca", "svd": "regularized-pca",
     "sgl": "sgl-ed", "wmf": "wrmf", "youtubednn": "youtubenet",
+    "dae": "mult-dae", "multdae": "mult-dae", "multidae": "mult-dae", "vae": "mult-vae",
+    "multvae": "mult-vae", "multivae": "mult-vae", "ncf": "neumf", "neural-mf": "neumf",
     "hr": "hit", "hitrate": "hit", "hit-rate": "hit", "mean-average-precision": "map",
     "reciprocal-rank": "mrr", "random": "weak", "loo": "last", "leave-one-out": "last",
     "leave-last-out": "last", "time": "temporal", "time-based": "temporal",
 }  # fmt: skip
 """What things are called elsewhere, and here: meant when there is nothing of that name."""
-KIN = {
-    "dae": "dlae", "mult-dae": "dlae", "mult-vae": "vlae", "multdae": "dlae", "multvae": "vlae",
-    "vae": "vlae",
-}  # fmt: skip
-"""What is not here and often typed, and what is here and nearest to it."""
 LISTED = ("dataset", "model", "loss", "metric", "split", "reader")
 PLURALS = ("datasets", "models", "losses", "metrics", "splits", "readers")
 """The kinds that `recbench list` shows."""
@@ -79,9 +76,6 @@ def unknown(kind: str, name: str, options: Iterable[str]) -> UsageError:
     """Build the error for a name that does not exist, naming one that does if it may be meant."""
     known = sorted(options)
     typed = name.lower().replace("_", "-")
-    if KIN.get(typed) in known:
-        kin = f"it is not here, and nearest to it is '{KIN[typed]}' (`recbench info {KIN[typed]}`)"
-        return UsageError(f"unknown {kind} '{name}'; {kin}")
     likely = closest(typed, known)
     if likely:
         hint = f"did you mean '{likely}'?"

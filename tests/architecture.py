@@ -27,6 +27,11 @@ FACADES = {"doctor": "data", "plugin": "evaluate", "api": "report"}
 SOCKETS = {"data.fetch.http"}
 """Who may speak to a network."""
 
+NETS = "models.deep.nets"
+"""The only folder that imports PyTorch; nothing outside of it imports it but in a function."""
+LOADER = "models.deep.library"
+"""Says whether PyTorch is there, in a function."""
+
 NETWORK = ("requests", "socket", "urllib.request", "urllib3", "http.client")
 
 Graph = Mapping[str, set[str]]
@@ -92,6 +97,40 @@ def outside(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found
+
+
+def early(path: Path) -> set[str]:
+    """What a file imports as soon as it is imported itself, by whole names."""
+    return _early(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _early(code: str) -> set[str]:
+    found, later = set(), ast.FunctionDef | ast.AsyncFunctionDef | ast.expr
+    todo: list[ast.AST] = [*ast.parse(code).body]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif not isinstance(node, later):
+            todo += ast.iter_child_nodes(node)
+    return found
+
+
+def eager(package: Path) -> Iterator[str]:
+    """Modules that import PyTorch, or nets, which do, before a model is fitted."""
+    for name, path in modules(package).items():
+        if f"{name}.".startswith(f"{NETS}."):
+            continue
+        known = early(path) if name == LOADER else early(path) | outside(path)
+        if any(module.partition(".")[0] == "torch" for module in known):
+            yield f"{name} imports torch"
+        if any(f"{module}.".startswith(f"recbench.{NETS}.") for module in early(path)):
+            yield f"{name} imports {NETS} at once"
 
 
 def graph(package: Path) -> Graph:

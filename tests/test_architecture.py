@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import recbench
-from architecture import SOCKETS, cycles, forbidden, graph, levels, modules, speakers
+from architecture import SOCKETS, cycles, eager, forbidden, graph, levels, modules, speakers
 
 PACKAGE = Path(recbench.__file__).parent
 
@@ -26,6 +26,24 @@ def test_no_modules_import_each_other(arrows):
 
 def test_only_one_module_opens_a_socket():
     assert speakers(PACKAGE) <= SOCKETS
+
+
+def test_nothing_imports_pytorch_until_a_model_is_fitted():
+    assert not list(eager(PACKAGE))
+
+
+@pytest.mark.parametrize(
+    ("where", "line"),
+    [
+        ("models/popularity.py", "def late():\n    import torch"),
+        ("models/deep/library.py", "import torch.nn"),
+        ("models/deep/family.py", "from recbench.models.deep.nets import trainer"),
+        ("models/deep/family.py", "class Early:\n    import recbench.models.deep.nets.trainer"),
+    ],
+    ids=["elsewhere", "the loader", "nets", "nets, in a class"],
+)
+def test_pytorch_that_comes_early_is_noticed(tmp_path, where, line):
+    assert list(eager(_with(tmp_path, where, line)))
 
 
 def test_classes_are_at_most_three_levels_deep():

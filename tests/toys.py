@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from recbench.campaign.row import Row
 from recbench.data.dataset import Dataset
+from recbench.models.base import Model
 
 OWN = "toy-9460cda0"
 """What the small csv file of the fixtures is called in results: after its name and content."""
@@ -125,3 +127,10 @@ RUN = {
     },
 }  # fmt: skip
 """What a manifest says of a run, as far as it is read."""
+
+
+def able(cls: type[Model]) -> type[Model]:
+    """A class of models that can be fitted here; where it cannot, the test is skipped."""
+    if cls.extra:
+        pytest.importorskip(cls.extra, reason=f"{cls.name} needs {cls.extra}, an extra")
+    return cls

@@ -34,12 +34,13 @@ from recbench.campaign.search.proposals import (
 from recbench.campaign.table import table
 from recbench.campaign.worker import Worker
 from recbench.data.open import Access, OwnFile, Source, default_split, open_source
-from recbench.environment import left_by_limits, usable_cores
+from recbench.environment import left_by_limits, refuse_without, usable_cores
 from recbench.errors import UsageError, unknown
 from recbench.evaluate.metrics import MetricSpec, parse_metric
 from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
+from recbench.models.deep.library import AUTO, check_device
 from recbench.params import make
 from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 from recbench.splits.base import SplitRule
@@ -112,8 +113,8 @@ class Request:
     scheduler: str | None = None
     scratch: Path | None = None
     """Where large inverses are kept instead of in memory."""
-    devices: tuple[str, ...] = ("cpu",)
-    """Where fits compute, one for each slot."""
+    devices: tuple[str, ...] = (AUTO,)
+    """Where fits compute that can do so elsewhere than on the processor, one for each slot."""
     trace: bool = False
     keep: Keep = NOTHING
     """Where fitted winners and their lists go, if anywhere."""
@@ -138,6 +139,7 @@ class Request:
         self._check()
         models, proposing = self._search()
         self._check_choice(models)
+        self._check_devices(models)
         self._tell_seeds(models)
         rule = split_from(self.split or default_split(self.data))
         self._check_times(rule)
@@ -174,6 +176,9 @@ class Request:
 
     def carry_out(self, runner: Runner) -> Finished:
         """Have the runner of this request do its work where the request wants it done."""
+        for model in runner.plan.models:
+            if model.extra and self.executor == "local":  # else it may be there, and not here
+                refuse_without(model.extra, model.name)
         runner.executor = self._executor(runner.worker)
         try:
             rows = runner.run()
@@ -211,6 +216,16 @@ class Request:
             )
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
+
+    def _check_devices(self, models: Sequence[Model]) -> None:
+        """Refuse what is no device, or for nothing."""
+        for word in self.devices or ("",):
+            check_device(word)
+        if self.devices != (AUTO,) and models and not any(model.extra for model in models):
+            raise UsageError(
+                f"--device {','.join(self.devices)} is for models that PyTorch trains, such as "
+                f"mult-vae, and {models[0].name} is none; leave it out"
+            )
 
     def _check_choice(self, models: Sequence[Model]) -> None:
         """Refuse to leave validation out where it has something to say."""

@@ -144,7 +144,8 @@ class Bars:
             verbose,
             bool(sys.stderr and sys.stderr.isatty()),
         )
-        self._begun = self._told = time.monotonic()
+        self._begun = self._told = self._counted = time.monotonic()
+        """When this began, and when something was last said; when it was of steps that are done."""
         self.look = {"leave": False, "dynamic_ncols": True, **look}
         self._bars: dict[str, Any] = {}
         self._first: dict[str, tuple[float, int]] = {}
@@ -230,8 +231,8 @@ class Bars:
         since, first = self._first.setdefault(what, (now, done))
         if done < first:  # it began anew
             since, first = self._first[what] = now, done
-        if now - self._told >= LINES_APART and total:
-            self._told = now
+        if now - self._counted >= LINES_APART and total:
+            self._told = self._counted = now
             if self._at_work and not self._named:
                 self._named = True
                 say(f"at work: {self._work()}")
@@ -255,7 +256,7 @@ class Bars:
             self._close(what)
 
     def __enter__(self) -> "Bars":
-        self._begun = self._told = time.monotonic()
+        self._begun = self._told = self._counted = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -91,6 +91,7 @@ def _plugin(kind: str, text: str) -> dict[str, Any]:
     import inspect
 
     from recbench.campaign.search.space import usual_dimensions
+    from recbench.environment import to_install, version
     from recbench.params import classes_within, format_value, params_within
     from recbench.registry import parse_described
 
@@ -102,6 +103,9 @@ def _plugin(kind: str, text: str) -> dict[str, Any]:
     }  # fmt: skip
     if getattr(thing, "cite", ""):
         sheet["cite"] = thing.cite
+    if getattr(thing, "extra", ""):
+        there = version(thing.extra)
+        sheet["needs"] = f"{thing.extra}, {there or f'which is missing: {to_install(thing.extra)}'}"
     if isinstance(thing, type) and dataclasses.is_dataclass(thing):
         sheet |= _minimised([*classes_within(thing, settings)])
         searched = usual_dimensions(thing, settings)

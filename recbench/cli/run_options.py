@@ -196,6 +196,10 @@ HOW = [
                  help="With --executor dask: its scheduler, such as tcp://host:8786."),
     click.option("--threads", type=click.IntRange(min=1),
                  help="Threads of each process; default: every core, divided by --jobs."),
+    click.option("--device", default="auto", show_default=True, metavar="WORD",
+                 help="Where models compute that PyTorch trains: cpu, or cuda:0 for the first "
+                      "graphics processor; auto: that one if there is one. Several with commas "
+                      "between them: one for each of the --jobs, in turn."),
     click.option("--tiles-on-disk", type=PATH, metavar="DIR",
                  help="Keep large inverses there instead of in memory; a killed one goes on."),
     click.option("--trace", is_flag=True,

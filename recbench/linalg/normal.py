@@ -155,7 +155,7 @@ def turn(
     are multiplied with these, is turned with them so that no product changes. `centred` takes the
     mean of the factors out of G, where no g and h are given.
     """
-    gram, total = _sums(pool, factors, grams, pushes)
+    gram, total = sums(pool, factors, grams, pushes)
     if not np.isfinite(gram).all():
         raise Diverged
     if centred:
@@ -173,12 +173,12 @@ def turn(
     return Basis(factors, np.maximum(spectrum, 0.0), total @ vectors)
 
 
-def _sums(
-    pool: Executor, factors: Floats, grams: Vector | None, pushes: Vector | None
+def sums(
+    pool: Executor, factors: Floats, grams: Vector | None = None, pushes: Vector | None = None
 ) -> tuple[Vector, Vector]:
-    """G and t."""
+    """G and t, with g and h of one where they are not given."""
 
-    def sums(rows: slice) -> tuple[Floats, Floats]:
+    def part_of(rows: slice) -> tuple[Floats, Floats]:
         block = factors[rows]
         total = block.sum(axis=0) if pushes is None else pushes[rows].astype(block.dtype) @ block
         if grams is not None:
@@ -188,7 +188,7 @@ def _sums(
 
     gram = np.zeros((factors.shape[1],) * 2)
     total = np.zeros(factors.shape[1])
-    for part, part_total in blas.in_order(pool, sums, row_blocks(len(factors))):
+    for part, part_total in blas.in_order(pool, part_of, row_blocks(len(factors))):
         gram += part
         total += part_total
     return gram, total

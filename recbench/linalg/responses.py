@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from recbench.linalg import blas
+from recbench.linalg import blas, normal, tall
 from recbench.linalg.types import Floats, Indices, Vector
 
 PANEL = 1024
@@ -320,6 +320,46 @@ class Own(Block):
 
         panel, out = self._panel(start, stop), self.room.pulled[number]
         kernel.pull_own(panel, self.c, self.drawn[:, start:stop], out)
+
+
+class Squares(Block):
+    """Rows against columns, where nothing is wanted of scores but their sums and those of squares.
+
+    Then h'(S) is S, and the Gram matrix of the columns is all that rows need: no score is made.
+    Means, G C and Gᵀ A take rows and columns times a small matrix, whatever there is of both.
+    """
+
+    def __init__(self, pool: Executor, rows: Floats, columns: Floats) -> None:
+        self.pool, self.a, self.c = pool, rows, columns
+        gram, self._sum = normal.sums(pool, columns)
+        self._reached: Floats = tall.times(pool, rows, gram.astype(rows.dtype))
+
+    def respond(
+        self, response: Response, shift: Vector | float = 0.0, weights: Floats | None = None,
+        hide: Hide | None = None, bound: float | None = None,
+    ) -> Means:  # fmt: skip
+        """The means of s² / 2 and of s; there is nothing to shift, to weigh or to hide."""
+        squares = np.einsum("ik,ik->i", self._reached, self.a).astype(np.float64)
+        return Means(squares / (2 * self.width), self.a @ self._sum / self.width)
+
+    def pull(self, c: Vector, b: Vector | None = None) -> Floats:
+        """G C."""
+        out: Floats = (c / self.width).astype(self.a.dtype)[:, None] * self._reached
+        if b is not None:
+            out += np.outer(b, self._total()).astype(out.dtype)
+        return out
+
+    def push(self, c: Vector, b: Vector | None = None) -> Floats:
+        """Gᵀ A."""
+        scaled = (c / self.width).astype(self.a.dtype)[:, None] * self.a
+        out: Floats = tall.times(self.pool, self.c, tall.inner(self.pool, self.a, scaled))
+        if b is not None:
+            out += (b @ self.a).astype(out.dtype)
+        return out
+
+    def _total(self) -> Vector:
+        """The sum of the columns that every row faces."""
+        return self._sum
 
 
 def _respond(

@@ -95,6 +95,8 @@ class Model(Described):
     """Whether the seed matters; a model without randomness is run once, whatever the seeds."""
     traced: ClassVar[bool] = False
     """Whether scorers have a `trace`: one mapping of names to numbers for each round of the fit."""
+    extra: ClassVar[str] = ""
+    """The extra that a fit needs, called like the package it brings; empty: none."""
     trained_users_only: ClassVar[bool] = False
     """Whether a fitted model has no scores for users who were not in the train matrix."""
 
@@ -102,6 +104,11 @@ class Model(Described):
     def shown(self) -> str:
         """What tables call it; the best of those that are called the same is selected."""
         return self.name
+
+    @property
+    def goal(self) -> str:
+        """What a trace's objective is of: that of two models with the same can be compared."""
+        return self.text
 
     @property
     def most_rounds(self) -> int:

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, cast
 
 from recbench.errors import RecbenchError
 from recbench.models.base import Fit
@@ -45,6 +45,10 @@ class Rounds(ABC):
     def advance(self, number: int) -> Mapping[str, float]:
         """Make a round; return what the trace should say of it."""
 
+    def measure(self) -> Mapping[str, float]:
+        """What a trace should say besides, where one is wanted: it takes none of its seconds."""
+        return {}
+
     @abstractmethod
     def settled(self, trace: Trace) -> bool:
         """Whether further rounds would change nothing."""
@@ -68,6 +72,28 @@ class Rounds(ABC):
     def keep(self) -> State:
         """Copy what `hand_out` depends on."""
         return {name: array.copy() for name, array in self.state().items()}
+
+
+class Trainable(Protocol):
+    """A model whose fit goes in epochs."""
+
+    @property
+    def text(self) -> str:
+        """The canonical text of the model."""
+
+    @property
+    def training(self) -> Any:
+        """What says how many `epochs`, and with what `patience`."""
+
+
+def but_for_epochs(model: Trainable) -> str:
+    """What names the fit that models share which differ in nothing but the number of epochs.
+
+    Where validation has a say in that number, a model shares its fit with no other.
+    """
+    if model.training.patience:
+        return model.text
+    return str(replace(cast("Any", model), training=replace(model.training, epochs=1)))
 
 
 @dataclass(frozen=True)
@@ -183,7 +209,7 @@ class _Course:
             return False
         scorer = replace(self.fit.look(), trace=self.trace, rounds=self.number)
         if self.ctx.watch is not None:
-            self.trace[-1] |= self.ctx.watch(scorer)
+            self.trace[-1] |= {**self.fit.measure(), **self.ctx.watch(scorer)}
         if self.validate is None:
             return False
         value = self.trace[-1]["validation"] = self.validate(scorer)

@@ -238,7 +238,11 @@ def _load(folder: Path) -> Recommender:
         header["model"], Scorer(base, scale), items, header["dataset"], header["fingerprint"],
         people, trees.get("trial", ""), trees.get("graph", False),
     )  # fmt: skip
-    model.recommend(items[:1].to_pylist(), 1)  # parts that do not fit together fail here
+    some = [] if people is None else people.ids[:1].to_pylist()
+    if some:  # parts that do not fit together fail here
+        next(model.for_users(some, 1))
+    else:
+        model.recommend(items[:1].to_pylist(), 1)
     return model
 
 

@@ -148,6 +148,17 @@ class FoldIn:
         return factors
 
 
+def refuse_strangers(rows: Indices) -> None:
+    """For a model that knows the users it was trained on, and no others."""
+    strangers = np.count_nonzero(rows < 0)
+    if strangers:
+        raise Refused(
+            f"{strangers} of the users were not trained on, and this model knows no others; "
+            "recommend to users of the data (--for), or use a split that holds out interactions, "
+            "not users"
+        )
+
+
 class Factors(Base):
     """A user's score of item j is the product of their factors, plus the item's bias if any.
 
@@ -183,12 +194,7 @@ class Factors(Base):
         """The factors of some users."""
         if callable(self.users):
             return self.users(history, rows)
-        strangers = np.count_nonzero(rows < 0)
-        if strangers:
-            raise Refused(
-                f"{strangers} of the users were not trained on, and this model knows no others; "
-                "use a split that holds out interactions, not users"
-            )
+        refuse_strangers(rows)
         return self.users[rows]
 
 

@@ -53,6 +53,8 @@ KINDS = {
     "bounded": f"{_LOSSES}:Bounded",
     "with-products": f"{_LOSSES}:WithProducts",
     "on-scores": f"{_LOSSES}:OnScores",
+    "encoded": "recbench.models.deep.encoded:Encoded",
+    "towers": "recbench.models.deep.towers:Towers",
     "compared": f"{_TRAINED}.foldin:Compared",
     "newcomers": f"{_TRAINED}.foldin:Newcomers",
     "problem": f"{_TRAINED}.steps:Problem",

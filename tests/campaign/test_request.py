@@ -24,7 +24,7 @@ SHOWN = {"kind", "quiet", "verbose", "config", "print_config", "dry_run"}
 FIELD = {
     "dataset": "data", "model": "models", "grid": "grids", "metric": "metrics", "seed": "seeds",
     "reveal_test": "parts", "no_validate": "one_each", "tiles_on_disk": "scratch",
-    "plugin": "plugins", "save": "keep", "save_lists": "keep",
+    "device": "devices", "plugin": "plugins", "save": "keep", "save_lists": "keep",
 }  # fmt: skip
 COLUMNS = {
     "user": "u", "item": "i", "value": "stars", "minimum": 4.0, "time": "t", "core": 2,
@@ -55,7 +55,7 @@ def asked(monkeypatch) -> list[Request]:
 def test_every_option_is_a_field_and_every_field_but_a_few_an_option():
     options = {str(option.name) for option in command.params} - SHOWN - {*COLUMNS}
     named = {FIELD.get(name, name) for name in options}
-    assert {field.name for field in fields(Request)} - named == {*TOLD, "devices", "same_code"}
+    assert {field.name for field in fields(Request)} - named == {*TOLD, "same_code"}
     assert named <= {field.name for field in fields(Request)}
 
 
@@ -76,7 +76,7 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         "--dtype", "float64", "--reveal-test", "-o", "out", "-j", "2", "--executor", "dask",
         "--scheduler", "tcp://there", "--threads", "3", "--tiles-on-disk", "tiles", "--trace",
         "--save", "models", "--save-lists", "lists", "--reader", "delimited[quote=false]",
-        "-f", "--retry-failed", "--debug", "--plugin", "fragile.py",
+        "--device", "cpu,cuda:1", "-f", "--retry-failed", "--debug", "--plugin", "fragile.py",
     )  # fmt: skip
     whole = Request(
         data=OwnFile(Path("my.csv"), **COLUMNS), models=("ease", "edlae"), sets=("edlae.p=0.5",),
@@ -84,8 +84,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         metrics=("ndcg@5", "hit@3"), select="recall@5", seeds=(1, 2), dtype="float64",
         parts=("valid", "test"), output=Path("out"), jobs=2, executor="dask",
         scheduler="tcp://there", threads=3, scratch=Path("tiles"), trace=True, debug=True,
-        keep=Keep(Path("models"), Path("lists")), force=True, retry_failed=True,
-        plugins=(Path("fragile.py"),),
+        keep=Keep(Path("models"), Path("lists")), devices=("cpu", "cuda:1"), force=True,
+        retry_failed=True, plugins=(Path("fragile.py"),),
     )  # fmt: skip
     assert plain(asked[0]) == plain(whole)
     with pytest.raises(UsageError, match="far enough"):
@@ -95,8 +95,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
             metrics=["ndcg@5", "hit@3"], select="recall@5", seeds=[1, 2], dtype="float64",
             reveal_test=True, output="out",
             jobs=2, executor="dask", scheduler="tcp://there", threads=3, scratch="tiles",
-            trace=True, save="models", save_lists="lists", force=True, retry_failed=True,
-            plugins=["fragile.py"],
+            trace=True, save="models", save_lists="lists", device=["cpu", "cuda:1"], force=True,
+            retry_failed=True, plugins=["fragile.py"],
         )  # fmt: skip
     assert plain(asked[1]) == plain(replace(whole, debug=False))
 

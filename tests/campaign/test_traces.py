@@ -1,6 +1,7 @@
 """Traces: how fits went, kept beside their results and drawn in the report."""
 
 import csv
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +21,8 @@ from recbench.evaluate.metrics import parse_metric
 from recbench.models.context import Context
 from recbench.models.factors.als import Ials, Rg2
 from recbench.models.popularity import Popularity
-from recbench.report.html import convergence
+from recbench.registry import MODELS, build
+from recbench.report.html import charts, convergence
 from recbench.report.html.convergence import section
 from recbench.report.html.page import page
 from recbench.splits.strong import Strong
@@ -184,16 +186,54 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
         traces.write(traces.path_of(tmp_path, "t1"), [{"sweep": 0}])
 
 
-@pytest.mark.parametrize(
-    ("values", "drawn"),
-    [
-        ([0.0, -90.0, -95.0, -96.0], 3),
-        ([0.0, -3.0, -5.0, -6.0], 4),
-        ([0.0, -90.0, -91.0], 2),
-        ([0.0, -90.0], 2),
-    ],
-)
-def test_an_objective_is_drawn_from_where_it_can_be_seen(values, drawn):
-    rounds = [{"round": float(i), "objective": value} for i, value in enumerate(values)]
-    figure = convergence._figure({"a": rounds}, "round", "objective")
-    assert figure.chart.content.count("<circle") == drawn
+def test_models_that_minimise_the_same_are_drawn_from_the_least_that_any_came_to(tmp_path):
+    rg2 = Rg2.of(factors=3, iterations=2, tol=0.0)
+    newton, slow = (
+        build(f"{text},factors=3]", MODELS)
+        for text in ("newton[iterations=12", "mf[loss=rg2,epochs=3,batch=500,decay-at=never")
+    )
+    assert len({model.goal for model in (rg2, newton, slow)}) == 1
+    fitted = runner(tmp_path, rg2, newton, slow, FEW)
+    fitted.run()
+    drawings = convergence.figures(Campaign(tmp_path), fitted.campaign.rows().values(), "ndcg@10")
+    assert [figure.name for figure in drawings] == [
+        "convergence-ndcg@10-seconds", "convergence-ndcg@10-round",
+        "convergence-objective-above-the-least-seconds",
+        "convergence-objective-above-the-least-round",
+    ]  # fmt: skip
+    for figure in drawings:
+        assert set(figure.chart.names) == {"rg2", "newton", "mf", "ials"}
+    lines = [(name, y) for name, _, _, y in drawings[-1].chart.data.lines]
+    far = {model: min(y for name, y in lines if name == model) for model, _ in lines}
+    assert far["newton"] < far["rg2"] < far["mf"] < 1
+    assert len([name for name, _ in lines if name == "ials"]) == 4, "the last one is the least"
+
+
+def test_a_trial_of_a_model_that_is_not_known_here_has_a_goal_of_its_own(tmp_path):
+    campaign = Campaign(tmp_path)
+    campaign.create()
+    for number, text in enumerate(("gone[x=1]", "gone[x=2]")):
+        row = toys.trial(number, 0.5, model="gone", parameters={"x": number})
+        row = replace(row, text=text)
+        campaign.record(row)
+        trace = [{"seconds": 1.0, "loss": 3.0 + number}, {"seconds": 2.0, "loss": 1.0 + number}]
+        traces.write(traces.path_of(tmp_path, row.trial), trace)
+    *_, figure = convergence.figures(campaign, list(campaign.rows().values()), "ndcg@20")
+    assert [y for *_, y in figure.chart.data.lines] == [2.0, 1.0]
+
+
+def test_the_loss_of_steps_does_not_stand_among_objectives():
+    rounds = [{"loss": 3.0}, {"loss": 2.0, "objective": 40.0}, {"loss": 1.0, "objective": 20.0}]
+    assert convergence.least_of([("a", rounds), ("a", rounds[:2]), ("b", rounds[:1])]) == {
+        "a": 20.0, "b": 3.0,
+    }  # fmt: skip
+    far = [entry.get(convergence.ABOVE) for entry in convergence.with_distance(rounds, 20.0)]
+    assert far == [None, 1.0, None]
+
+
+def test_a_long_line_is_whole_and_marked_here_and_there():
+    points = [(float(n), 1 / n, "") for n in range(1, 1001)]
+    chart = charts.lines({"a": points}, "x", "y", log_y=True)
+    assert chart.content.count("<circle") == charts.MARKS
+    assert chart.content.count("L") >= 999
+    assert len(chart.data.lines) == 1000

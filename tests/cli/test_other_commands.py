@@ -169,7 +169,7 @@ def test_completion_scripts_are_printed(recbench, shell):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("recbench run -m deql-l", {"deql-l2", "deql-l2-zero", "deql-lowrank"}),
+        ("recbench run -m deql-l", {"deql-l2", "deql-l2-zero", "deql-l2-sparse", "deql-lowrank"}),
         ("recbench fetch gowalla-s", {"gowalla-snap", "gowalla-strong"}),
         ("recbench run -k ndcg", {"ndcg", "ndcg-ngcf"}),
         ("recbench run -k rbp[", {"rbp[p="}),

@@ -118,6 +118,23 @@ def test_before_steps_are_counted_the_trial_that_makes_them_is_named_once(capsys
     ]
 
 
+def test_steps_of_many_seconds_are_counted_between_the_names(capsys, clock):
+    with Bars() as bars:
+        bars.at_work(["mult-vae"])
+        bars("mult-vae epochs", 0, 4)
+        for clock[0] in (10.0, 15.0, 20.0, 25.0, 30.0):
+            if clock[0] % 15:
+                bars.beat()
+            else:
+                bars("mult-vae epochs", int(clock[0] // 15), 4)
+    assert capsys.readouterr().err.splitlines() == [
+        "at work: mult-vae for 10 s",
+        "mult-vae epochs: 1 of 4 (25%), 15.0 s each, 45 s left",
+        "at work: mult-vae for 25 s",
+        "mult-vae epochs: 2 of 4 (50%), 15.0 s each, 30 s left",
+    ]
+
+
 def test_at_a_terminal_the_bar_names_it(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with Bars() as bars:

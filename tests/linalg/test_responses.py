@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from recbench.linalg import blas, responses
 from recbench.linalg import responses_kernel as kernel
-from recbench.linalg.responses import Block, Own, Response, Room, Shared
+from recbench.linalg.responses import Block, Own, Response, Room, Shared, Squares
 from recbench.linalg.topk import kernel_threads
 
 KINDS = ("exponential", "hinge", "softplus", "square", "excess", "hardest")
@@ -257,3 +257,28 @@ def test_thresholds_among_many_scores_that_hardly_differ_are_found_and_end(pool,
     excesses = block.room.scores.reshape(-1)
     assert excesses.min() >= 0
     assert excesses.sum(dtype=float) == pytest.approx(len(a), rel=1e-5)
+
+
+def test_squares_need_no_scores(pool):
+    a, c = some(13), some(90, seed=1)
+    by_means, alike = np.random.default_rng(2).standard_normal((2, 13))
+    slow, fast = Block(pool, a, c, Room()), Squares(pool, a, c)
+    expected, found = (block.respond(response("square")) for block in (slow, fast))
+    assert np.allclose(found.value, expected.value, **EXACT)
+    assert np.allclose(found.slope, expected.slope, **EXACT)
+    assert fast.width == slow.width
+    for b in (None, alike):
+        assert np.allclose(fast.pull(by_means, b), slow.pull(by_means, b), **EXACT)
+        assert np.allclose(fast.push(by_means, b), slow.push(by_means, b), **EXACT)
+
+
+def test_squares_are_the_same_bits_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr("recbench.linalg.normal.BLOCK", 8)
+    monkeypatch.setattr("recbench.linalg.tall.ROWS", 2)
+    a, c, found = some(13, dtype=np.float32), some(90, seed=1, dtype=np.float32), []
+    for threads in (1, 2):
+        with kernel_threads(threads), blas.workers() as pool:
+            block = Squares(pool, a, c)
+            means = block.respond(response("square"))
+            found.append((means.value, means.slope, block.pull(a[:, 0]), block.push(a[:, 0])))
+    assert all(map(np.array_equal, *found))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 from scipy import sparse
 
-from recbench.errors import RecbenchError, UsageError, check_takes, of_kind
+from recbench.errors import RecbenchError, check_takes, of_kind
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Pattern, Terms, solve, turn
 from recbench.linalg.types import Floats
@@ -21,7 +21,7 @@ from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors import losses
-from recbench.models.factors.losses import Objective, QuadraticLoss
+from recbench.models.factors.losses import Objective, QuadraticLoss, check_quadratic, goal_of
 from recbench.models.rounds import Rounds, Schedule, Trace, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.params import Described, held, inlined, param
@@ -146,6 +146,16 @@ def reserve(
     ctx.reserve(needed, f"{rank} factors for {train.shape[0]:,} users{times}", advice)
 
 
+def first_items(init: float, items: int, rank: int, ctx: Context) -> Floats:
+    """The item factors that a fit begins with.
+
+    They are drawn in float32 whatever the precision of the fit: both start from the same point.
+    """
+    draw = ctx.stream().standard_normal((items, rank), dtype=np.float32)
+    draw *= np.float32(init / np.sqrt(rank))
+    return draw.astype(ctx.dtype, copy=False)
+
+
 @dataclass(frozen=True)
 class Sweeps(Described):
     """How factors are found: how many, from where, how exactly, and when it is enough."""
@@ -243,10 +253,7 @@ class FactorRounds(Rounds):
 
     def __init__(self, sweeps: Sweeps, problem: Problem, rank: int, ctx: Context) -> None:
         self.sweeps, self.problem = sweeps, problem
-        # Drawn in float32 whatever the precision of the fit: both start from the same point.
-        draw = ctx.stream().standard_normal((problem.users.width, rank), dtype=np.float32)
-        draw *= np.float32(sweeps.init / np.sqrt(rank))
-        self.q: Floats = draw.astype(ctx.dtype, copy=False)
+        self.q = first_items(sweeps.init, problem.users.width, rank, ctx)
         self.p: Floats = np.zeros((problem.items.width, rank), ctx.dtype)
         self.basis = Basis(self.q, np.zeros(rank), np.zeros(rank))
         self.steps = sweeps.steps if sweeps.solver == "cg" else 0
@@ -307,20 +314,22 @@ class Als(Model):
     def __post_init__(self) -> None:
         """Refuse what least squares cannot minimise."""
         super().__post_init__()
-        if not isinstance(self.loss, QuadraticLoss):
-            raise UsageError(
-                f"the loss {self.loss} is not a quadratic one: mf[loss={self.loss}] trains it"
-            )
+        check_quadratic(self.loss)
 
     @property
     def most_rounds(self) -> int:
         """The number of sweeps."""
         return self.sweeps.iterations
 
+    @property
+    def goal(self) -> str:
+        """That of all who minimise this loss."""
+        return goal_of(self.loss, self.sweeps.factors)
+
 
 def _model_of(loss: Any) -> Any:
     """The model that `als` is with this loss, whose parameters and name become its own."""
-    shared = ("family", "stochastic", "traced", "most_rounds")
+    shared = ("family", "stochastic", "traced", "most_rounds", "goal")
     namespace = {name: vars(Als)[name] for name in shared}
     namespace |= {"cite": loss.cite, "__doc__": loss.__doc__, "__module__": __name__}
     fields = [("sweeps", Sweeps, inlined(Sweeps)), ("loss", loss, inlined(loss))]

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from recbench.errors import UsageError
 from recbench.linalg.normal import Terms
 from recbench.linalg.types import Counts, Vector
 from recbench.params import Described, param
@@ -54,6 +55,26 @@ class QuadraticLoss(Described, ABC):
     @abstractmethod
     def objective(self) -> Objective:
         """What these parameters make of (1)."""
+
+
+def check_quadratic(loss: object) -> None:
+    """Refuse a loss that only gradients minimise."""
+    if not isinstance(loss, QuadraticLoss):
+        raise UsageError(f"the loss {loss} is not a quadratic one: mf[loss={loss}] trains it")
+
+
+def check_one_objective(loss: QuadraticLoss, terms: Terms) -> None:
+    """Refuse equations that belong to no one objective, which only least squares can solve."""
+    if terms.answer != 1.0:
+        raise UsageError(
+            f"{loss} is no loss: its users and items minimise different ones; "
+            f"als[loss={loss}] solves its equations"
+        )
+
+
+def goal_of(loss: QuadraticLoss, factors: int, layers: int = 0) -> str:
+    """What is minimised where vectors of so many factors, spread on a graph or not, have a loss."""
+    return f"{loss.text} of {factors} factors on {layers} layers"
 
 
 def _l2(default: float, low: float, high: float) -> Any:

@@ -27,7 +27,7 @@ from recbench.linalg.types import Floats
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.factors.als import Problem, factors_param, rank_for, reserve
-from recbench.models.factors.losses import Objective, RankingSquares, Rg2
+from recbench.models.factors.losses import Objective, RankingSquares, Rg2, goal_of
 from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS
@@ -50,6 +50,11 @@ class Rg2Svd(Model):
     def objective(self) -> Objective:
         """That of RG² at α = 0."""
         return RankingSquares(0.0, self.l2)
+
+    @property
+    def goal(self) -> str:
+        """That of `rg2`."""
+        return goal_of(Rg2(alpha=0.0, l2=self.l2), self.factors)
 
     def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
         """Take the item factors from the SVD, and the users' from them: both halves are exact."""

@@ -76,7 +76,7 @@ def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) 
     The side is a matter of what makes the trial, and of nothing else: it has the same bits wherever
     it runs.
     """
-    g, gamma = _diagonals(train, dropout, ridge)
+    g, gamma = diagonals(train, dropout, ridge)
     costs = _costs(train, g, gamma, ctx)
     inverted = {"items": by_items, "users": by_users}[min(costs, key=costs.__getitem__)]
     return inverted(train, g, gamma, ctx)
@@ -84,10 +84,10 @@ def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) 
 
 def operations(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> float:
     """What it takes, from the side that takes less."""
-    return min(_costs(train, *_diagonals(train, dropout, ridge), ctx).values())
+    return min(_costs(train, *diagonals(train, dropout, ridge), ctx).values())
 
 
-def _diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[Vector, Vector]:
+def diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[Vector, Vector]:
     """The diagonals of G and Γ."""
     g = squares(train)
     gamma = dropout / (1.0 - dropout) * g + ridge

@@ -19,7 +19,7 @@ from recbench.linalg import pairs, support
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear import lae
-from recbench.models.linear.inverse import RAISE, Inverse
+from recbench.models.linear.inverse import RAISE, Inverse, diagonals
 from recbench.models.scorers import Scorer, SparseItemItem
 from recbench.params import inlined, param
 from recbench.registry import MODELS
@@ -47,19 +47,16 @@ class SparseAutoencoders(Family[Any]):
             ctx.reserve(size, f"{what} of {n:,} items", FEWER)
 
         gram = pairs.gram(train[:, order], partial(reserve, what="the products"))
-        g = gram.diagonal
-        gamma = scalings[0].dropout / (1.0 - scalings[0].dropout) * g + scalings[0].ridge
-        gamma[g + gamma == 0.0] = 1.0  # nobody has it, and nothing is connected with it
+        g, gamma = diagonals(train, scalings[0].dropout, scalings[0].ridge)
         try:
             columns, c = support.solve(
-                gram, gamma, models[0].support, models[0].looks, ctx.dtype,
+                gram, gamma[order], models[0].support, models[0].looks, ctx.dtype,
                 reserve=partial(reserve, what="columns"), progress=partial(ctx.progress, "columns"),
             )  # fmt: skip
         except support.NotDefinite:
             raise DataError(f"{models[0].name}: rounding breaks the equations; {RAISE}") from None
         base = SparseItemItem(pairs.rows_again(columns, order))
-        place = np.argsort(order)
-        inverse = Inverse(g[place], gamma[place], c[place])
+        inverse = Inverse(g, gamma, c[np.argsort(order)])
         facts = {"weights per item": columns.nnz / n}
         return [Scorer(base, scaling.solve(inverse)[0], facts=facts) for scaling in scalings]
 

@@ -187,6 +187,13 @@ class LightGcn(Encoder):
         return Spread(tables["nodes"], self.layers, train, pool)
 
 
+def layers_of(encoder: Encoder) -> int | None:
+    """How far vectors are spread on the graph, if that is all that makes them of tables."""
+    if isinstance(encoder, Mf):
+        return 0
+    return encoder.layers if isinstance(encoder, LightGcn) else None
+
+
 def nodes_of(
     shape: tuple[int, int], factors: int, deviation: float, draw: np.random.Generator
 ) -> Tables:

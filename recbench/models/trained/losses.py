@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from recbench.errors import UsageError
 from recbench.linalg.responses import Means, Response
 from recbench.linalg.types import Vector
-from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.factors.losses import QuadraticLoss, check_one_objective
 from recbench.models.trained.loss import (
     Grades,
     Loss,
@@ -442,11 +441,7 @@ class Quadratic(Loss):
         terms = self.quadratic.objective.user_terms(degrees.astype(np.int64), n)
         share = positives.lengths / np.maximum(degrees, 1)
         share[degrees == 0] = 1.0  # who has nothing is all there
-        if terms.answer != 1.0:
-            raise UsageError(
-                f"{self.quadratic} is no loss: its users and items minimise different ones; "
-                f"als[loss={self.quadratic}] solves its equations"
-            )
+        check_one_objective(self.quadratic, terms)
         entry, pull = positives.spread(terms.entries), positives.spread(terms.pulls)
         squares, totals = 2 * n * share * terms.gram, 2 * n * share * terms.push
         scores = positives.scores

@@ -1,17 +1,21 @@
 """The trained models by name: an encoder, a loss, and how it is trained."""
 
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 from typing import Any
 
 from recbench.models.base import Model
-from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.factors import losses as quadratic
+from recbench.models.factors.losses import QuadraticLoss, goal_of
 from recbench.models.trained import encoders, histories, losses
 from recbench.models.trained.contrast import SglEd as Contrast
 from recbench.models.trained.encoders import Encoder
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.training import TrainedFamily, Training, check
-from recbench.params import held, inlined
+from recbench.params import Described, held, inlined
 from recbench.registry import LOSSES, MODELS
+
+STEPS = ("epochs", "rate", "decay_at", "decay", "batch", "optimizer", "clip", "patience", "every")
+"""Fields of training that say how steps are made, and nothing of what they make least."""
 
 
 def _any_loss(name: str, encoder: Any, default: str, doc: str, cite: str, **training: Any) -> Any:
@@ -27,6 +31,22 @@ def _one_loss(name: str, encoder: Any, loss: Any, doc: str, **training: Any) -> 
     return _made(name, encoder, (loss, inlined(loss)), doc, loss.cite, training)
 
 
+def _identity(model: Any) -> str:
+    """What every model has; since quadratic losses make no scores their last digits are others."""
+    identity = vars(Described)["identity"].fget(model)
+    return f"{identity} squares@2" if isinstance(model.loss, QuadraticLoss) else identity
+
+
+def _goal(model: Any) -> str:
+    """What is minimised, whatever the steps: of quadratic losses what others minimise, too."""
+    training, encoder, loss = model.training, model.encoder, model.loss
+    layers = encoders.layers_of(encoder)
+    if isinstance(loss, QuadraticLoss) and training.l2 == 0 and layers is not None:
+        return goal_of(loss, training.factors, layers)
+    told = replace(training, **{name: getattr(Training(), name) for name in STEPS})
+    return f"{loss.text} {encoder.text} {told.text}"
+
+
 def _sensible(model: Any) -> None:
     """Check every parameter, and that the parts go together."""
     Model.__post_init__(model)
@@ -40,6 +60,8 @@ def _made(
     namespace = {"family": TrainedFamily(), "stochastic": True, "traced": True}
     namespace |= {"cite": cite, "__doc__": doc, "__module__": __name__}
     namespace["__post_init__"] = _sensible
+    namespace["goal"] = property(_goal)
+    namespace["identity"] = property(_identity)
     namespace["most_rounds"] = property(lambda model: model.training.epochs)
     known = {field: value for field, value in training.items() if field in Training.__annotations__}
     rest = {field: value for field, value in training.items() if field not in known}
@@ -161,3 +183,5 @@ LightGcnBce = _on_graph(losses.Bce)
 LightGcnUib = _on_graph(losses.Uib)
 LightGcnCml = _on_graph(losses.Cml)
 LightGcnSml = _on_graph(losses.Sml)
+LightGcnRg2 = _on_graph(quadratic.Rg2)
+LightGcnRgx = _on_graph(quadratic.Rgx)

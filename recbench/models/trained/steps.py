@@ -13,7 +13,7 @@ import numpy as np
 
 from recbench.errors import check_takes, of_kind
 from recbench.linalg.normal import Pattern
-from recbench.linalg.responses import Block, Hide, Own, Room, Shared
+from recbench.linalg.responses import Block, Hide, Own, Response, Room, Shared, Squares
 from recbench.linalg.types import Floats, Vector
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import Bound, Gradient, Weights, by_row, squares
@@ -202,7 +202,7 @@ def _faced(problem: Problem, tables: Mapping[str, Floats], batch: Batch, factors
         batch.starts, cells.scores(), problem.degrees[batch.users], problem.train.width,
         *_own(loss, tables, batch, a),
     )  # fmt: skip
-    block = _block(factors, batch)
+    block = _block(factors, batch, loss.response)
     hide = _hiding(problem.train, batch) if loss.unseen and not isinstance(block, Own) else None
     weights = problem.weights if batch.columns is None else None
     response = replace(loss.response, total=problem.train.width)
@@ -268,9 +268,11 @@ class Cells:
         kernel.add_cells(a_bar, c_bar, self.a, self.c, self.batch.starts, self.batch.cells, values)
 
 
-def _block(factors: Factors, batch: Batch) -> Block:
+def _block(factors: Factors, batch: Batch, response: Response) -> Block:
     """Rows against what they face."""
     pool, room, a, c, others, _ = factors
+    if batch.columns is None and response.kind == "square":
+        return Squares(pool, a, c)
     rows = a if others is None else np.concatenate([a, others])
     if batch.columns is None:
         return Block(pool, rows, c, room)

@@ -7,8 +7,8 @@ follow, and one fit hands out all of them.
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, cast
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -24,13 +24,13 @@ from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors.als import checked
 from recbench.models.factors.losses import QuadraticLoss
-from recbench.models.rounds import Rounds, Schedule, Trace, run
+from recbench.models.rounds import Rounds, Schedule, Trace, but_for_epochs, run
 from recbench.models.scorers import Factors, FoldIn, Scorer
-from recbench.models.trained.batches import Batch, Draws, users_at_once
-from recbench.models.trained.encoders import Encoder, Gradient, Mf
+from recbench.models.trained.batches import Batch, Draws, of_users, users_at_once
+from recbench.models.trained.encoders import Encoder, Gradient, Mf, layers_of
 from recbench.models.trained.foldin import Compared, Newcomers
 from recbench.models.trained.loss import Loss
-from recbench.models.trained.losses import trained
+from recbench.models.trained.losses import Quadratic, trained
 from recbench.models.trained.similarity import SIMILARITIES
 from recbench.models.trained.steps import MARGINS, Problem, learned, step
 from recbench.params import Described, param
@@ -179,10 +179,7 @@ class TrainedFamily(Family[Trainable]):
 
     def key(self, model: Trainable) -> Hashable:
         """Everything but the number of epochs, unless validation has a say in that."""
-        described, training = cast("Any", model), model.training
-        if training.patience:
-            return model.text
-        return str(replace(described, training=replace(training, epochs=1)))
+        return but_for_epochs(model)
 
     def fit(self, models: Sequence[Trainable], train: sparse.csr_array, ctx: Context) -> list[Fit]:
         """Train for as long as the longest asks; each gets what there is when it would end."""
@@ -200,7 +197,8 @@ class TrainedFamily(Family[Trainable]):
         """Three products of matrices in every step, where these take nearly all of the time."""
         longest = max(models, key=lambda model: model.training.epochs)
         training, loss = longest.training, trained(longest.loss)
-        if not (training.by_user(loss, longest.encoder) and isinstance(longest.encoder, Mf)):
+        by_user = training.by_user(loss, longest.encoder) and isinstance(longest.encoder, Mf)
+        if not by_user or isinstance(loss, Quadratic):
             return None
         return 6.0 * train.shape[0] * train.shape[1] * training.factors * training.epochs
 
@@ -223,6 +221,8 @@ def _refuse(model: Trainable, train: sparse.csr_array, ctx: Context) -> None:
     negatives, (users, items) = training.negatives_for(loss, model.encoder), train.shape
     rows = training.batch_for(loss, model.encoder)
     faced = {"all": items, "batch": rows}.get(negatives, min(training.drawn, items))
+    if negatives == "all" and isinstance(loss, Quadratic):
+        faced = training.factors  # scores are not made
     size = np.dtype(ctx.dtype).itemsize
     # Tables, both moments, their gradient, what is spread, and what validation liked best.
     tables = 6 * (users + items) * training.factors * size
@@ -282,6 +282,14 @@ class Epochs(Rounds):
                 f"rate {rate:g} and the loss {self.model.loss}; give a smaller rate or more l2"
             )
         return notes
+
+    def measure(self) -> Mapping[str, float]:
+        """The objective of a quadratic loss as `als` and `newton` report it, where vectors are."""
+        if not isinstance(self.loss, Quadratic) or layers_of(self.model.encoder) is None:
+            return {}
+        everybody = of_users(self.train, np.arange(len(self.train.starts) - 1))
+        outcome = step(self.problem, self.encoder, self.tables, everybody, self.pool, self.room)
+        return {"objective": outcome.value * everybody.interactions}
 
     def settled(self, trace: Trace) -> bool:
         """Never: there is always another epoch."""

@@ -19,6 +19,8 @@ LETTER = 7.0
 """Pixels that a letter of a tick takes."""
 LARGER = 1.6
 """How many times as large text is drawn on a narrow screen."""
+MARKS = 20
+"""Points of a line that are marked, about: more would hide it."""
 SERIES = 8
 """How many colours the page defines, as --s0 to --s7."""
 
@@ -158,17 +160,19 @@ def _frame(x: Axis, y: Axis, x_name: str, y_name: str) -> str:
 
 def lines(
     series: Mapping[str, Sequence[Point]], x_name: str, y_name: str, *,
-    log: bool = False, joined: bool = True, front: bool = False, links: Mapping[Point, str] = {},
+    log: bool = False, log_y: bool = False, joined: bool = True, front: bool = False,
+    links: Mapping[Point, str] = {},
 ) -> Chart:  # fmt: skip
     """Points in one colour per series, joined by lines or not.
 
-    With `front`, a line goes along the points that no other beats in both: less x and more y.
-    Points that have a link lead there.
+    A line of many points is marked at some of them. With `front`, a line goes along the points that
+    no other beats in both: less x and more y. Points that have a link lead there.
     """
     points = [point for some in series.values() for point in some]
     log = log and min(point[0] for point in points) > 0
     x = spread([point[0] for point in points], LEFT + 8, WIDTH - RIGHT - 8, log=log)
-    y = spread([point[1] for point in points], HEIGHT - BOTTOM, TOP)
+    log_y = log_y and min(point[1] for point in points) > 0
+    y = spread([point[1] for point in points], HEIGHT - BOTTOM, TOP, log=log_y)
     parts = [_frame(x, y, x_name, y_name)]
     if front:
         steps = "".join(f"H{x.at(a):.1f}V{y.at(b):.1f}" for a, b, _ in pareto(points))
@@ -180,7 +184,8 @@ def lines(
         if joined and len(ordered) > 1:
             path = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b, _ in ordered)
             parts.append(f'<path class="line" style="stroke:{colour(index)}" d="M{path}"/>')
-        for point in ordered:
+        marked = ordered[:: max(1, len(ordered) // MARKS)] if joined else ordered
+        for point in marked:
             circle = (
                 f'<circle cx="{x.at(point[0]):.1f}" cy="{y.at(point[1]):.1f}" r="4.5" '
                 f'style="{marker(index)}"><title>{escape(point[2])}</title></circle>'

@@ -203,6 +203,43 @@ def test_least_squares_by_gradients_end_where_als_does(loss):
     assert np.abs(slow.score(train, rows) - als.score(train, rows)).max() < 2e-3
 
 
+@pytest.mark.parametrize("encoder", ["mf", "lightgcn"])
+def test_a_trace_of_a_quadratic_loss_has_its_objective_after_every_epoch(encoder):
+    """With all users in a step an epoch's loss is that of the vectors it begins with."""
+    text = f"{encoder}[loss=rg2[l2=0.05],epochs=3,factors=3,batch=1000,init=0.3,every=2]"
+    train = example(30, 20)
+    trace = build(text, MODELS).fit(train, Context(watch=lambda scorer: {})).trace
+    assert [("objective" in entry) for entry in trace] == [False, True, False]
+    assert trace[1]["objective"] == pytest.approx(trace[2]["loss"] * train.nnz, rel=1e-5)
+    assert trace[1]["objective"] < trace[1]["loss"] * train.nnz
+    other = build("mf[loss=softmax,epochs=1]", MODELS).fit(train, Context(watch=lambda _: {}))
+    assert "objective" not in other.trace[0]
+
+
+def test_the_name_of_a_loss_on_a_graph_has_the_penalty_of_the_loss():
+    for name in ("rg2", "rgx"):
+        short = build(f"lightgcn+{name}[alpha=0.3,l2=0.5,layers=2]", MODELS)
+        assert short.loss == build(f"{name}[alpha=0.3,l2=0.5]", LOSSES)
+        assert short.training.l2 == 0
+        long = model(f"lightgcn[loss={name}[alpha=0.3,l2=0.5],layers=2]", l2=0, rate=0.01)
+        assert short.goal == long.goal
+        long = model(long.text, draw="interactions", epochs=2, decay_at="20+26")
+        assert same(*(m.fit(example(), Context()) for m in (long, model(short.text, epochs=2))))
+
+
+def test_without_layers_a_graph_changes_nothing_of_a_quadratic_loss():
+    settings = "epochs=3,factors=3,init=0.1,rate=0.01,l2=0,decay-at=never,draw=interactions,batch=9"
+    texts = [f"mf[loss=rg2,{settings}]", f"lightgcn[loss=rg2,layers=0,{settings}]"]
+    flat, graph = (vectors(model(text).fit(example(), Context())) for text in texts)
+    assert all(np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(flat, graph, strict=True))
+    assert model(texts[0]).goal == model(texts[1]).goal
+
+
+def test_quadratic_losses_have_other_last_digits_than_they_had():
+    assert "squares@2" in build("mf[loss=rg2]", MODELS).identity
+    assert "squares" not in build("mf[loss=softmax]", MODELS).identity
+
+
 def test_learned_margins_stay_between_nothing_and_one():
     for widen in (0.0, 10.0):
         fit = model(f"mf[loss=sml[widen={widen}],rate=0.5,epochs=6,batch=16]")

@@ -1,0 +1,32 @@
+"""How the models of this folder are trained."""
+
+from dataclasses import dataclass
+
+from recbench.models.rounds import Schedule
+from recbench.params import Described, param
+
+
+@dataclass(frozen=True)
+class Training(Described):
+    """Epochs of steps by Adam, each along the gradient of a batch."""
+
+    epochs: int = param(50, help="passes over the data; a grid over this costs one fit", low=1)
+    rate: float = param(
+        0.001, help="learning rate: how far a step goes", low=0, open_low=True, log=True,
+        search=(0.0003, 0.01),
+    )  # fmt: skip
+    batch: int = param(500, help="rows of a step", low=1, log=True)
+    l2: float = param(
+        0.0, help="penalty in every step, on squares: the formula says of what", low=0, log=True,
+        search=(1e-7, 1e-3),
+    )  # fmt: skip
+    patience: int = param(
+        0, help="stop after this many validations without a new best, and return to it; 0: none",
+        low=0,
+    )  # fmt: skip
+    every: int = param(1, help="epochs from one validation to the next", low=1)
+
+    @property
+    def schedule(self) -> Schedule:
+        """How long to go on."""
+        return Schedule(self.epochs, self.patience, self.every)
