@@ -10,7 +10,7 @@ from recbench.linalg.normal import Pattern
 from recbench.linalg.types import Integers
 from recbench.models.deep.encoded import Encoded
 from recbench.models.deep.nets.output import against_all
-from recbench.models.deep.nets.rows import summed
+from recbench.models.deep.nets.sparse_rows import summed
 from recbench.models.deep.nets.trainer import Moment, Net, Place, copied
 from recbench.models.deep.shape import Shape
 from recbench.models.deep.training import Training

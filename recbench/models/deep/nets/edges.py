@@ -16,7 +16,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from recbench.models.deep.nets.rows import by_rows
+from recbench.models.deep.nets.sparse_rows import by_rows
 
 
 class Edges:

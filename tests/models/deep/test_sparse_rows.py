@@ -6,7 +6,7 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="needs the extra: pip install torch")
 
-from recbench.models.deep.nets.rows import summed
+from recbench.models.deep.nets.sparse_rows import summed
 
 
 def test_a_product_and_its_derivatives_are_those_of_a_dense_one():
