@@ -17,7 +17,7 @@ from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import compute_threads
-from recbench.errors import RecbenchError
+from recbench.errors import RecbenchError, check_takes
 from recbench.linalg.speed import gemm_gflops, seconds_for
 from recbench.models.context import Context
 from recbench.registry import MODELS, build
@@ -114,7 +114,10 @@ def _timed(
     gflops: Callable[[], float],
 ) -> Estimate:
     models = [trial.model for trial in fit.task.trials]
-    operations = models[0].family.operations(models, train, ctx)
+    given, count = (models, train, ctx), models[0].family.operations
+    what = f"operations of the family of {models[0].name}"
+    check_takes(count, given, what, "operations(self, models, train, ctx)")
+    operations = count(*given)
     if operations is not None:
         return replace(fit, seconds=seconds_for(operations, gflops()))
     if models[0].name in earlier:

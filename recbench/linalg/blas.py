@@ -138,6 +138,12 @@ def _routine(name: str) -> Callable[..., None]:
     return ctypes.CFUNCTYPE(None)(pointer_of(capsule, signature))
 
 
+def threads() -> int:
+    """As many as BLAS may use."""
+    allowed = max((library.num_threads for library in loaded().lib_controllers), default=1)
+    return min(allowed, os.cpu_count() or 1)
+
+
 @contextmanager
 def workers() -> Iterator[Executor]:
     """A pool of as many threads as BLAS may use, while BLAS itself uses one in each.
@@ -147,12 +153,10 @@ def workers() -> Iterator[Executor]:
     if hasattr(_mine, "pool"):
         yield _mine.pool
         return
-    controller = loaded()
-    threads = max((library.num_threads for library in controller.lib_controllers), default=1)
-    threads = min(threads, os.cpu_count() or 1)
-    _mine.pool, _mine.alone = ThreadPoolExecutor(threads), threads == 1
+    count = threads()
+    _mine.pool, _mine.alone = ThreadPoolExecutor(count), count == 1
     try:
-        with controller.limit(limits=1):
+        with loaded().limit(limits=1):
             yield _mine.pool
     finally:
         pool = _mine.pool

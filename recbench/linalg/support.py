@@ -10,7 +10,8 @@ many with its support: what recommends neither is a weight, too.
 
 Columns are independent. A column takes width³/3 multiplications and 8 width bytes, whatever the
 number of items, where the whole inverse takes n² and 4 n; a look, the rows of G of those that are
-in. Each is one thread's, so the result does not depend on the number of threads.
+in. Each is one thread's, which has a square or two of that width, so the result does not depend on
+the number of threads.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from recbench.linalg.types import Progress, Vector, silent
 
 COLUMNS = 64
 """Columns of a task."""
+SQUARES = 2
+"""What a task has of them: the equations of a column, and their factor."""
 
 
 class NotDefinite(Exception):
@@ -44,13 +47,17 @@ def solve(
     """The columns as the rows of a sparse matrix, and the diagonal.
 
     Items should come by falling popularity: the rows of the later of two are looked at, and are
-    short then. `reserve` is told how many bytes the columns take.
+    short then. `reserve` is told how many bytes the columns take, and the equations at work.
     """
     from recbench.linalg.support_kernel import solve_columns  # brings numba
 
-    n = len(pairs.diagonal)
+    n, size = len(pairs.diagonal), np.dtype(dtype).itemsize
     most = min(width, n - 1) + 1
-    reserve((4 + np.dtype(dtype).itemsize) * n * most)
+    if most == n:  # there is nothing to choose
+        looks = 1
+    tasks = [(first, min(first + COLUMNS, n)) for first in range(0, n, COLUMNS)]
+    at_once = min(blas.threads(), len(tasks))
+    reserve((4 + size) * n * most + at_once * SQUARES * size * most**2)
     items, weights = np.empty((n, most), np.int32), np.empty((n, most), dtype)
     sizes, c = np.zeros(n, np.int64), np.empty(n)
 
@@ -60,7 +67,6 @@ def solve(
         solve_columns(first, last, *pairs, gamma, looks, *found)
 
     with blas.workers() as pool:
-        tasks = [(first, min(first + COLUMNS, n)) for first in range(0, n, COLUMNS)]
         for done, _ in enumerate(blas.run_all(pool, task, tasks), start=1):
             progress(min(done * COLUMNS, n), n)
     if not np.all(np.isfinite(c) & (c > 0)):

@@ -11,18 +11,20 @@ import numpy as np
 
 from recbench.linalg.cholesky_kernel import LANES, SIDE, Floats, compiled, solve
 from recbench.linalg.pairs_kernel import Columns, Starts, Values, Vector, square_of, threshold
+from recbench.linalg.types import Flags
 
 
 @compiled
 def _reach(members: Columns, z: Floats, starts: Starts, columns: Columns, values: Values,
-           reach: Vector, met: Columns) -> int:  # fmt: skip
+           reach: Vector, listed: Flags, met: Columns) -> int:  # fmt: skip
     """Add up the reach of everything that shares something with a member; list it; how many."""
     found = 0
     for p in range(len(members)):
         own = np.float64(z[p])
         for e in range(starts[members[p]], starts[members[p] + 1]):
             i = columns[e]
-            if reach[i] == 0.0 and values[e] != 0:
+            if not listed[i]:  # a reach of 0 does not say so: what is added up may cancel out
+                listed[i] = True
                 met[found] = i
                 found += 1
             reach[i] += own * values[e]
@@ -50,7 +52,7 @@ def _join(most: int, count: int, members: Columns, places: Columns, met: Columns
             low, high, spare = high, np.inf, most - count
     for place in range(len(met)):
         equal = low <= gains[place] < high and spare > 0
-        if (gains[place] >= high or equal) and places[met[place]] < 0:  # it may be listed twice
+        if gains[place] >= high or equal:
             members[count] = met[place]
             places[met[place]] = count
             count += 1
@@ -70,7 +72,8 @@ def solve_columns(first: int, last: int, starts: Starts, columns: Columns, value
     inverse, z = np.zeros(side, weights.dtype), np.zeros(wide, weights.dtype)
     tile = np.zeros((SIDE, SIDE), weights.dtype)
     places, members = np.full(n, -1, np.int32), np.empty(n, np.int32)
-    reach, gains, met = np.zeros(n), np.empty(n), np.empty(n, np.int32)
+    reach, listed = np.zeros(n), np.zeros(n, np.bool_)
+    gains, met = np.empty(n), np.empty(n, np.int32)
     for j in range(first, last):
         members[0], places[j], z[0], count = j, 0, 1, 1
         for look in range(looks):
@@ -79,13 +82,13 @@ def solve_columns(first: int, last: int, starts: Starts, columns: Columns, value
                     members[i] = places[i] = i
                 count = n
             else:
-                found = _reach(members[:count], z, starts, columns, values, reach, met)
+                found = _reach(members[:count], z, starts, columns, values, reach, listed, met)
                 room = 1 + (most - 1) * (look + 1) // looks
                 count = _join(
                     room, count, members, places, met[:found], reach, diagonal, gamma, gains
                 )
                 for i in met[:found]:
-                    reach[i] = 0.0
+                    reach[i], listed[i] = 0.0, False
             square_of(members[:count], places, starts, columns, values, lower, square)
             for p in range(count):
                 square[p, p] += weights.dtype.type(gamma[members[p]])

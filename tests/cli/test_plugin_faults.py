@@ -182,6 +182,13 @@ FAULTS = {
         f"{MODEL}    family = Mine()"),
         [*RUN, "-m", "mine"], "define it as key(self, model)",
     ),
+    "operations that take too little": (
+        ("class Mine(Family):\n    def key(self, model):\n        return 1\n\n"
+        "    def fit(self, models, train, ctx):\n        return []\n\n"
+        "    def operations(self, models, train):  #!\n        return 1.0\n\n"
+        f"{MODEL}    family = Mine()"),
+        [*RUN, "-m", "mine", "--dry-run"], "define it as operations(self, models, train, ctx)",
+    ),
     "terms that take too little": (
         ("@LOSSES.register('odd')\n@dataclass(frozen=True)\nclass Mine(QuadraticLoss):\n"
         "    objective = property(lambda self: self)\n\n"

@@ -6,7 +6,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from recbench.errors import Refused
-from recbench.linalg import pairs, support
+from recbench.linalg import pairs, support, support_kernel
 
 
 def some_pairs(users=50, items=30, density=0.15):
@@ -81,12 +81,24 @@ def test_threads_change_no_bit():
 
 def test_what_does_not_fit_is_refused_before_it_is_made():
     def refuse(size):
-        assert size == 8 * 30 * 6
+        assert size == 8 * 30 * 6 + 2 * 4 * 6**2  # columns, and one task's equations and factor
         raise Refused("no")
 
     found, _ = some_pairs()
     with pytest.raises(Refused):
         support.solve(found, np.full(30, 1.0), 5, 1, np.float32, reserve=refuse)
+
+
+def test_what_nothing_is_left_of_is_listed_once():
+    """Members that weigh nothing, as where the penalty is 1e30, and sums that cancel out."""
+    found, _ = some_pairs()
+    n = len(found.diagonal)
+    members, weights = np.arange(n, dtype=np.int32), np.zeros(n, np.float32)
+    weights[:2] = 1, -1
+    reach, listed, met = np.zeros(n), np.zeros(n, np.bool_), np.full(10 * n, -1, np.int32)
+    given = members, weights, found.starts, found.columns, found.values, reach, listed, met
+    count = support_kernel._reach(*given)
+    assert sorted(met[:count]) == list(range(n))
 
 
 def test_an_equation_that_is_not_definite_is_noticed():

@@ -96,7 +96,7 @@ def _reserve(model: Deep, train: sparse.csr_array, ctx: Context) -> None:
     trained, passing = model.numbers(train)
     ctx.reserve(
         (COPIES * trained + passing) * size + 24 * train.nnz,
-        f"training {trained:,} numbers for {users:,} users and {items:,} items, in steps of "
-        f"{model.training.batch:,},",
+        f"training {trained:,} numbers for {users:,} users and {items:,} items in steps of "
+        f"{model.training.batch:,}",
         "take a smaller batch, fewer or narrower layers, or a higher k-core",
     )

@@ -43,9 +43,10 @@ class NeuMf(Model):
 
     def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
+        faced = min(self.training.batch, train.nnz) * (1 + min(self.drawn, train.shape[1]))
         return (
             2 * sum(train.shape) * self.factors + 2 * self.factors**2,
-            2 * self.training.batch * (1 + self.drawn) * (3 * self.factors + sum(self.widths)),
+            2 * faced * (3 * self.factors + sum(self.widths)),
         )
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":

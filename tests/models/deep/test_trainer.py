@@ -170,6 +170,13 @@ def test_what_does_not_fit_is_refused_before_anything_is_made():
         build("mult-dae[code=160]", MODELS).fit(example(), Context(memory=1000))
 
 
+@pytest.mark.parametrize("text", ["mult-dae[batch={}]", "neumf[batch={}]"])
+def test_a_step_takes_no_more_than_there_is(text):
+    train = example()
+    one, many = (build(text.format(batch), MODELS) for batch in (train.nnz, 10**9))
+    assert one.numbers(train) == many.numbers(train)
+
+
 def test_auto_encoders_say_beforehand_what_they_compute():
     models = [made("mult-vae", epochs) for epochs in (2, 5)]
     assert models[0].family.operations(models, example(), Context()) == 6 * 40 * 12 * 5 * 5
