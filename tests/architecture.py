@@ -46,11 +46,14 @@ def modules(package: Path) -> dict[str, Path]:
     return found
 
 
+_parsed = cache(ast.parse)
+
+
 @cache
 def _told(code: str) -> list[ast.Import | ast.ImportFrom | ast.ClassDef]:
     """The imports and classes of a file, at any depth; copies of a file are read once."""
     kinds = ast.Import | ast.ImportFrom | ast.ClassDef
-    return [node for node in ast.walk(ast.parse(code)) if isinstance(node, kinds)]
+    return [node for node in ast.walk(_parsed(code)) if isinstance(node, kinds)]
 
 
 def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
@@ -107,7 +110,7 @@ def early(path: Path) -> set[str]:
 @cache
 def _early(code: str) -> set[str]:
     found, later = set(), ast.FunctionDef | ast.AsyncFunctionDef | ast.expr
-    todo: list[ast.AST] = [*ast.parse(code).body]
+    todo: list[ast.AST] = [*_parsed(code).body]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):

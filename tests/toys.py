@@ -1,6 +1,7 @@
 """Small datasets and plugin files that several tests use."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from recbench.campaign.row import Row
 from recbench.data.dataset import Dataset
 from recbench.models.base import Model
+from recbench.registry import MODELS
 
 OWN = "toy-9460cda0"
 """What the small csv file of the fixtures is called in results: after its name and content."""
@@ -134,3 +136,12 @@ def able(cls: type[Model]) -> type[Model]:
     if cls.extra:
         pytest.importorskip(cls.extra, reason=f"{cls.name} needs {cls.extra}, an extra")
     return cls
+
+
+def every_model(*but: str) -> list[Any]:
+    """The names of all models. On a graph losses come again, so these are tested where time is."""
+    names = sorted({*MODELS.names()} - {*but})
+    return [
+        pytest.param(name, marks=pytest.mark.slow) if name.startswith("lightgcn+") else name
+        for name in names
+    ]

@@ -270,27 +270,14 @@ def top_of_dense_rows(
     """
     from recbench.linalg.topk_kernel import search_dense_rows
 
-    (rows, columns), width = hidden.shape, right.shape[1]
-    _fit(right.shape[0] == columns, right, hidden)
+    _fit(right.shape[0] == hidden.shape[1], right, hidden)
     dtype = real_dtype(right.data)
     search, entries = Search(hidden, k, scales, dtype), _compressed(right, dtype)
 
     def multiply(some: Floats, row: int) -> None:
-        panel = _plain(some.T, dtype)
-        search_dense_rows(*entries, panel, row, search.lists)
+        search_dense_rows(*entries, _plain(some.T, dtype), row, search.lists)
 
-    step = max(1, BLOCK_BYTES // (8 * DENSE_ROWS * max(1, width))) * DENSE_ROWS
-    for start in range(0, rows, step):
-        stop = min(start + step, rows)
-        block = left(start, stop)
-        _fit(block.shape == (stop - start, width), block, right)
-        places = range(start, stop, DENSE_ROWS)
-        pieces = [(block[row - start : row - start + DENSE_ROWS], row) for row in places]
-        with blas.workers() as pool:
-            for done, _ in enumerate(blas.run_all(pool, multiply, pieces), start=1):
-                progress(min(start + done * DENSE_ROWS, stop), rows)
-        search.check()
-    return search.tops()
+    return _in_pieces(search, left, right, DENSE_ROWS, multiply, progress)
 
 
 def top_of_factors(
@@ -306,24 +293,38 @@ def top_of_factors(
 
     `left` runs alone, with all threads of BLAS.
     """
-    (rows, columns), rank = hidden.shape, right.shape[1]
-    _fit(len(right) == columns, right, hidden)
+    _fit(len(right) == hidden.shape[1], right, hidden)
     if bias is not None:
-        _fit(real(bias, "biases").shape == (columns,), bias, hidden)
-    step = max(1, BLOCK_BYTES // (8 * GEMM_ROWS * max(1, rank))) * GEMM_ROWS
+        _fit(real(bias, "biases").shape == (len(right),), bias, hidden)
     search = Search(hidden, k, scales, real_dtype(right))
     right = np.asarray(right, search.dtype)
+
+    def multiply(some: Floats, row: int) -> None:
+        search.factors(some, right, bias, row)
+
+    return _in_pieces(search, left, right, GEMM_ROWS, multiply, progress)
+
+
+def _in_pieces(
+    search: "Search",
+    left: Callable[[int, int], Floats],
+    right: Any,
+    height: int,
+    multiply: Callable[[Floats, int], None],
+    progress: Progress,
+) -> list[Top]:
+    """Have each thread multiply and search so many rows of `left` at a time, made in blocks."""
+    rows, width = search.lists.scores.shape[1], right.shape[1]
+    step = max(1, BLOCK_BYTES // (8 * height * max(1, width))) * height
     for start in range(0, rows, step):
         stop = min(start + step, rows)
-        factors = np.asarray(real(left(start, stop), "factors of users"), search.dtype)
-        _fit(factors.shape == (stop - start, rank), factors, right)
-        pieces = [
-            (factors[a - start : a - start + GEMM_ROWS], right, bias, a)
-            for a in range(start, stop, GEMM_ROWS)
-        ]
+        block = np.asarray(real(left(start, stop), "factors of users"), search.dtype)
+        _fit(block.shape == (stop - start, width), block, right)
+        places = range(start, stop, height)
+        pieces = [(block[row - start : row - start + height], row) for row in places]
         with blas.workers() as pool:
-            for done, _ in enumerate(blas.run_all(pool, search.factors, pieces)):
-                progress(min(start + (done + 1) * GEMM_ROWS, stop), rows)
+            for done, _ in enumerate(blas.run_all(pool, multiply, pieces), start=1):
+                progress(min(start + done * height, stop), rows)
         search.check()
     return search.tops()
 

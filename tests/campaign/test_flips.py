@@ -10,7 +10,7 @@ from recbench.campaign import traces
 from recbench.campaign.folder import Campaign, open_results
 from recbench.errors import DataError
 
-FLIPS = 20
+FLIPS = 10
 
 
 @pytest.fixture(scope="module")

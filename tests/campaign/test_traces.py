@@ -190,7 +190,7 @@ def test_models_that_minimise_the_same_are_drawn_from_the_least_that_any_came_to
     rg2 = Rg2.of(factors=3, iterations=2, tol=0.0)
     newton, slow = (
         build(f"{text},factors=3]", MODELS)
-        for text in ("newton[iterations=12", "mf[loss=rg2,epochs=3,batch=500,decay-at=never")
+        for text in ("newton[iterations=6", "mf[loss=rg2,epochs=3,batch=500,decay-at=never")
     )
     assert len({model.goal for model in (rg2, newton, slow)}) == 1
     fitted = runner(tmp_path, rg2, newton, slow, FEW)

@@ -107,7 +107,7 @@ def with_blocks(size, call):
         return call()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(some_rows, recipes, block_sizes)
 def test_preparing_is_what_the_literal_loops_do(rows, recipe, block):
     expected = slow_prepare(rows, recipe)
@@ -124,7 +124,7 @@ def test_preparing_is_what_the_literal_loops_do(rows, recipe, block):
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(some_rows, minimum, minimum, st.randoms())
 def test_a_core_is_idempotent_and_does_not_depend_on_any_order(rows, users, items, random):
     recipe = Recipe(filters=(Filter(users, items),))

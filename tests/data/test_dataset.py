@@ -193,6 +193,7 @@ def test_the_fingerprint_sees_ids_and_pairs_but_not_order():
     assert dataset([0, 1], [0, 1], [1, 3], [1, 2]).fingerprint != base.fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("part", "digest"),

@@ -19,7 +19,7 @@ def specs(draw):
     return Synthetic(users, items, interactions, skew, draw(st.integers(0, 3)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(specs())
 def test_it_is_exactly_as_large_as_asked(spec):
     data = generate(spec, threads=1)

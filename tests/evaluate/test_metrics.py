@@ -110,7 +110,7 @@ def loop(name, chosen, target, k, popularity, n_train_users):
 
 
 @given(world=worlds(), k=st.integers(1, 12))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_per_user_metrics_are_their_definitions(world, k):
     lists, targets, n_items, popularity = world
     ranking = ranking_of(lists, targets, n_items, popularity, n_train_users=7)
@@ -122,7 +122,7 @@ def test_per_user_metrics_are_their_definitions(world, k):
 
 
 @given(world=worlds(), k=st.integers(1, 12))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_coverage_and_gini_are_their_definitions(world, k):
     lists, targets, n_items, popularity = world
     ranking = ranking_of(lists, targets, n_items, popularity)
@@ -208,7 +208,7 @@ def test_gini_extremes():
 
 
 @given(world=worlds(), k=st.integers(1, 12))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_bounds(world, k):
     ranking = ranking_of(*world, n_train_users=7)
     for name in NAMES:
@@ -229,7 +229,7 @@ def test_a_perfect_list_is_exactly_one(name, k, t):
 
 
 @given(world=worlds(), k=st.integers(1, 9))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_longer_look_never_loses_hits(world, k):
     ranking = ranking_of(*world)
     for name in ("recall", "hit", "mrr"):
@@ -238,7 +238,7 @@ def test_a_longer_look_never_loses_hits(world, k):
 
 
 @given(data=st.data(), k=st.integers(1, 8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_moving_a_hit_up_never_costs(data, k):
     chosen = data.draw(st.permutations(range(8)))
     target = data.draw(st.sets(st.sampled_from(range(8)), min_size=1, max_size=7))

@@ -75,7 +75,7 @@ def test_the_stated_residual_is_the_true_one(tolerance, values):
 
 
 @pytest.mark.parametrize("k", [20, 60, 85])
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
 def test_a_loose_tolerance_is_met_in_single_precision(tolerance, k):
     assert not eigen.in_full(N, k)
     for exact in (slow_decay(N), many_copies(), np.r_[100.0, np.linspace(10, 5, N - 1)]):

@@ -449,7 +449,7 @@ def crash_at(monkeypatch, count):
         monkeypatch.setattr(Path, name, counted(getattr(Path, name)))
 
 
-@pytest.mark.parametrize(("n", "every"), [(12, 1), (20, 7)])
+@pytest.mark.parametrize(("n", "every"), [pytest.param(12, 1, marks=pytest.mark.slow), (20, 7)])
 def test_stopped_between_any_two_changes_of_files_it_goes_on(tmp_path, monkeypatch, n, every):
     expected, moment = whole(inverse(n, fill, side=8)), 0
     options = {"side": 8, "folder": tmp_path, "identity": "a"}

@@ -23,7 +23,7 @@ def quick(cls) -> Model:
     return cls.of(**{name: value for name, value in QUICK.items() if name in params_of(cls)})
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS.names() if n not in NEEDS_A_FILE])
+@pytest.mark.parametrize("name", toys.every_model(*NEEDS_A_FILE))
 def test_every_model_keeps_the_contract(name):
     model = quick(toys.able(MODELS.get(name)))
     problems = [f"{o.check}: {o.problem}" for o in check_model(model) if o.problem]

@@ -108,7 +108,7 @@ def small(name):
     return f"{name}[{settings}]" if settings else name
 
 
-@pytest.mark.parametrize("name", sorted({*MODELS.names()} - {"file"}))
+@pytest.mark.parametrize("name", toys.every_model("file"))
 def test_every_model_comes_back_and_knows_the_same_users(name, tmp_path):
     data = toys.two_tastes(40, 12)
     made = fit(small(name), data)

@@ -151,6 +151,7 @@ def read_lines(path: Path):
     return user, np.concatenate([line[1:] for line in lines])
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(not GOWALLA.is_dir(), reason="needs data/gowalla beside the repository")
 def test_gowalla_has_its_published_shape():

@@ -51,7 +51,7 @@ def original(pairs, data: Dataset):
     return {(users[u], items[i]) for u, i in pairs}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     raws(),
     st.booleans(),

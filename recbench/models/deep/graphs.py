@@ -3,14 +3,15 @@
 They know the users of the train matrix and no others: every user has numbers of his own.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scipy import sparse
 
 from recbench.models.base import Model
-from recbench.models.deep.family import deep
-from recbench.models.deep.layers import Attending, Gathered, Mixed, Routed
+from recbench.models.deep.family import C, deep
+from recbench.models.deep.layers import Attending, Gathered, Layers, Mixed, Routed
 from recbench.models.deep.training import Training
 from recbench.params import inlined
 
@@ -27,7 +28,28 @@ BATCH = 8192
 """Larger than the papers' 1,024 or 2,000: a step goes along the whole graph, however few it has."""
 
 
-@deep("ngcf")
+class _Layered(Protocol):
+    """A model of layers along the graph."""
+
+    shape: Layers
+
+
+def _graph_model(name: str) -> Callable[[C], C]:
+    """Register a class of models that say by a shape what layers there are."""
+
+    def keep(cls: C) -> C:
+        cls.numbers, cls.trained_users_only = _numbers, True
+        return deep(name)(cls)
+
+    return keep
+
+
+def _numbers(model: _Layered, train: sparse.csr_array) -> tuple[int, int]:
+    """How many numbers are trained, and how many a step makes on its way."""
+    return model.shape.numbers(*train.shape, train.nnz)
+
+
+@_graph_model("ngcf")
 @dataclass(frozen=True)
 class Ngcf(Model):
     """NGCF: what neighbours send is mixed with what a node has; all layers side by side."""
@@ -35,13 +57,8 @@ class Ngcf(Model):
     cite = "Wang et al. (2019), Neural Graph Collaborative Filtering"
     formula = PAIRS + "(|p_u|² + |p_i|² + |p_j|²)"
     symbols = SYMBOLS
-    trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Mixed = inlined(Mixed, layers=3)
-
-    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -50,7 +67,7 @@ class Ngcf(Model):
         return Net(train, self.shape, self.training, place)
 
 
-@deep("gat")
+@_graph_model("gat")
 @dataclass(frozen=True)
 class Gat(Model):
     """GAT: nodes attend to some of their neighbours more than to others."""
@@ -58,13 +75,8 @@ class Gat(Model):
     cite = "Veličković et al. (2018), Graph Attention Networks"
     formula = OF_TABLE
     symbols = SYMBOLS
-    trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Attending = inlined(Attending)
-
-    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -73,7 +85,7 @@ class Gat(Model):
         return Net(train, self.shape, self.training, place)
 
 
-@deep("pinsage")
+@_graph_model("pinsage")
 @dataclass(frozen=True)
 class PinSage(Model):
     """PinSage on the graph of interactions: nodes take up the mean of their neighbours."""
@@ -83,13 +95,8 @@ class PinSage(Model):
     )
     formula = OF_TABLE
     symbols = SYMBOLS
-    trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Gathered = inlined(Gathered)
-
-    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
@@ -98,7 +105,7 @@ class PinSage(Model):
         return Net(train, self.shape, self.training, place)
 
 
-@deep("dgcf")
+@_graph_model("dgcf")
 @dataclass(frozen=True)
 class Dgcf(Model):
     """DGCF: vectors in parts, one for each intent, and interactions shared out among them."""
@@ -106,13 +113,8 @@ class Dgcf(Model):
     cite = "Wang et al. (2020), Disentangled Graph Collaborative Filtering"
     formula = OF_TABLE + " + c Σ_f dcor(p_f, p_(f+1))"
     symbols = SYMBOLS + "; p_f: part f of vectors, one for each intent; c: independence, shared out"
-    trained_users_only = True
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-3)
     shape: Routed = inlined(Routed, layers=1)
-
-    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
-        """How many numbers are trained, and how many a step makes on its way."""
-        return self.shape.numbers(*train.shape, train.nnz)
 
     def net(self, train: sparse.csr_array, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""

@@ -94,6 +94,7 @@ def test_any_lists_come_back(tmp_path_factory, lists, size):
             assert rows(text.encode(), tmp_path_factory.mktemp("a")) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(not (SHARED / "data/gowalla").exists(), reason="needs the real Gowalla files")
 def test_gowalla():

@@ -252,7 +252,7 @@ CELL = st.text(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(CELL, CELL, st.floats(allow_nan=False, allow_infinity=False)),

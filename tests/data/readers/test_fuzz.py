@@ -26,8 +26,8 @@ def test_a_damaged_file_is_read_or_refused_in_one_sentence(tmp_path, name):
     sample = raw.SAMPLES[name]
     read = importlib.import_module(f"recbench.data.readers.{sample.reader.replace('-', '_')}").read
     said = []
-    for seed in range(30):
+    for seed in range(15):
         paths = raw.put(sample.damaged(random.Random(seed)), tmp_path)
         said.append(outcome(read, paths, sample.options))
-    assert sum(map(bool, said)) > 5
+    assert sum(map(bool, said)) > 2
     assert not [text for text in said if "\n" in text or len(text) > 600 or "no rows" in text]

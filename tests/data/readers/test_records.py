@@ -262,7 +262,7 @@ def canonical(text):
         return text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(OBJECT, max_size=4), st.booleans(), st.booleans())
 def test_the_scan_agrees_with_the_json_module(objects, ascii_only, spaced):
     separators = (", ", ": ") if spaced else (",", ":")
@@ -278,7 +278,7 @@ def test_the_scan_agrees_with_the_json_module(objects, ascii_only, spaced):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(OBJECT, max_size=4), st.booleans())
 def test_the_scan_agrees_with_literal_eval(objects, with_u):
     text = "\n".join(map(ascii, objects))
@@ -292,7 +292,7 @@ def test_the_scan_agrees_with_literal_eval(objects, with_u):
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(OBJECT, st.data())
 def test_damaged_lines_are_read_as_the_json_module_reads_them(one, data):
     line = json.dumps(one)

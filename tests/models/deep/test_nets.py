@@ -181,8 +181,9 @@ def test_neumf_is_its_formula_for_every_pair():
     assert float(net.loss(rows, now()).detach()) == pytest.approx(loss, rel=1e-9)
 
 
-def test_neumf_faces_items_that_the_user_does_not_have():
-    _, net = net_of("neumf[factors=3,drawn=2,batch=3]")
+@pytest.mark.parametrize("drawn", [2, 1000])
+def test_neumf_faces_items_that_the_user_does_not_have(drawn):
+    _, net = net_of(f"neumf[factors=3,drawn={drawn},batch=3]")
     epochs = [np.concatenate([*net.batches(np.random.default_rng(seed))]) for seed in (1, 2)]
     for rows in epochs:
         assert sorted(map(tuple, rows[:, :2])) == sorted(zip(*np.nonzero(HAS), strict=True))

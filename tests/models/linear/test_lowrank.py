@@ -169,7 +169,9 @@ def test_low_rank_deql_minimises_the_expected_loss_at_equal_weights(k):
     assert np.allclose(found, lr_dlae / q, atol=1e-12)
 
 
-@pytest.mark.parametrize(("k", "omega"), [(1, 0.0), (2, 0.0), (2, 5.0), (3, 0.0)])
+@pytest.mark.parametrize(
+    ("k", "omega"), [(1, 0.0), (2, 0.0), (2, 5.0), pytest.param(3, 0.0, marks=pytest.mark.slow)]
+)
 def test_admm_minimises_the_objective_it_states(k, omega):
     """Ranks far below the number of items, where the minimum is not at an infinite diagonal."""
     train, p, l2 = example(40, 12), 0.3, 2.0

@@ -227,7 +227,7 @@ def test_mf_dropout_minimises_its_objective(p):
     assert_least(objective, split(R @ matrix_of(MfDropout(p=p)), ITEMS))
 
 
-@pytest.mark.parametrize("p", [0.5, 0.9])
+@pytest.mark.parametrize("p", [0.5, pytest.param(0.9, marks=pytest.mark.slow)])
 def test_mf_dropout_is_what_dropping_factors_does(p):
     """E‖R - P diag(z) Qᵀ / θ‖², z kept with θ = p / (d - (d-1) p), for d factors in all."""
     d = ITEMS
@@ -263,13 +263,21 @@ def test_the_induced_rank_is_the_largest_that_fulfils_the_lemma(p, decay):
     assert induced_rank(sigma, p) == pytest.approx(fulfilled[-1])
 
 
-@pytest.mark.parametrize(("k", "l2"), [(2, 0.5), (5, 20.0)])
+@pytest.mark.parametrize(("k", "l2"), [(2, 0.5), pytest.param(5, 20.0, marks=pytest.mark.slow)])
 def test_lrr_minimises_its_objective(k, l2):
     found = matrix_of(Lrr(k=k, l2=l2))
     assert_least(regression(l2 * np.eye(ITEMS)), split(found, k))
 
 
-@pytest.mark.parametrize("power", [-4.0, -1.0, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "power",
+    [
+        pytest.param(-4.0, marks=pytest.mark.slow),
+        -1.0,
+        1.0,
+        pytest.param(4.0, marks=pytest.mark.slow),
+    ],
+)
 def test_weighted_lrr_minimises_its_objective(power):
     k, l2 = 3, 5.0
     ridge = (V * weights(SIGMA, l2, power)) @ V.T

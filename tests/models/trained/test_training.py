@@ -71,7 +71,7 @@ def test_the_number_of_threads_changes_no_bit(text, monkeypatch):
     train, fits = example(30, 40), []
     for threads in (1, 2):
         with kernel_threads(threads):
-            fits.append(some(text).fit(train, Context()))
+            fits.append(some(text, epochs=1).fit(train, Context()))
     assert same(*fits)
 
 

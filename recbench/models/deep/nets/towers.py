@@ -29,7 +29,8 @@ class Pairs(Net):
     ) -> None:  # fmt: skip
         super().__init__()
         self.pattern, (users, items), self.place = Pattern.of(train), train.shape, place
-        self.draws = Draws(training.batch, False, "own", drawn, unseen=True)
+        others = max(1, min(drawn, items - 1))  # from all items on, none would be drawn
+        self.draws = Draws(training.batch, False, "own", others, unseen=True)
         tables = {"users": users, "items": items, "tower_users": users, "tower_items": items}
         for role, size in tables.items():
             self.register_parameter(role, place.normal(role, (size, factors), SPREAD))
@@ -47,12 +48,9 @@ class Pairs(Net):
 
     def batches(self, draw: np.random.Generator) -> Iterator[Integers]:
         """Interactions in any order: the user, the item, and items that the user does not have."""
-        everything = np.arange(self.pattern.width, dtype=np.int32)
         for batch in self.draws.batches(self.pattern, draw):
-            count = len(batch.users)
-            if batch.items is None or batch.columns is None:  # so few that all of them are faced
-                faced = np.broadcast_to(everything, (count, len(everything)))
-            else:
+            faced = batch.items_of_cells[:, None]  # if there is no other
+            if batch.items is not None and batch.columns is not None:
                 faced = batch.items[batch.columns]
             yield np.column_stack([batch.users, batch.items_of_cells, faced]).astype(np.int64)
 
