@@ -176,9 +176,10 @@ class Request:
 
     def carry_out(self, runner: Runner) -> Finished:
         """Have the runner of this request do its work where the request wants it done."""
-        for model in runner.plan.models:
-            if model.extra and self.executor == "local":  # else it may be there, and not here
-                refuse_without(model.extra, model.name)
+        runner.replay()
+        for trial in runner.todo():
+            if trial.model.extra and self.executor == "local":  # else it may be there, not here
+                refuse_without(trial.model.extra, trial.model.name)
         runner.executor = self._executor(runner.worker)
         try:
             rows = runner.run()

@@ -158,3 +158,13 @@ def test_what_made_a_number_names_the_version_of_the_extra(monkeypatch):
     after = environment.code_digest(needs), environment.code_digest(none)
     assert before[0] != after[0]
     assert before[1] == after[1]
+
+
+def test_what_is_finished_needs_no_pytorch(request, recbench, own):
+    pytest.importorskip("torch", reason="PyTorch, an extra, is not installed")
+    words = ["run", *own, "-m", "mult-vae[epochs=1,code=3,hidden=4]", "-k", "ndcg@5", "-o", "out"]
+    assert recbench(*words).exit_code == 0
+    request.getfixturevalue("bare")
+    again = recbench(*words)
+    assert again.exit_code == 0, again.output
+    assert "finished" in again.stderr
