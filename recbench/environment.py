@@ -31,6 +31,8 @@ HOLDING_BACK = (
 """Variables that make a BLAS use another CPU's kernels than the best it has."""
 BUFFER_BYTES, MOST_BUFFERS, LIBRARY_BYTES = 33 << 20, 64, 46 << 20
 """What OpenBLAS asks for each thread, the most threads of it, and what loading it takes."""
+THREAD_BYTES, COMPILER_BYTES = 136 << 20, 128 << 20
+"""The addresses that a thread sets aside for itself, and what it takes to compile kernels."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -142,17 +144,31 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 def room_for_blas() -> None:
-    """Refuse to load a BLAS where there is no room for its buffers.
+    """Refuse to load a BLAS where there is no room for its buffers, or then for threads.
 
-    Under a limit on the addresses of a process OpenBLAS asks for them again and again, for ever.
+    Under a limit on the addresses of a process OpenBLAS asks for them again and again, for ever,
+    and whoever starts a thread waits for one that died while it began.
     """
     if "scipy.linalg" in sys.modules:  # it is there
         return
     size = LIBRARY_BYTES + BUFFER_BYTES * min(usable_cores(), MOST_BUFFERS)
+    if _addresses_are_limited():
+        size += COMPILER_BYTES + THREAD_BYTES * usable_cores()
     try:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except OSError:
-        raise MemoryError(f"{size / 1e6:,.0f} MB are missing to load SciPy's BLAS") from None
+        raise MemoryError(
+            f"{size / 1e6:,.0f} MB are missing to load SciPy's BLAS and start threads"
+        ) from None
+
+
+def _addresses_are_limited() -> bool:
+    """Whether there is a `ulimit -v`."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def blas() -> list[dict[str, Any]]:

@@ -132,3 +132,13 @@ def test_a_blas_that_would_wait_for_room_for_ever_is_not_loaded(monkeypatch):
     monkeypatch.setattr(environment, "LIBRARY_BYTES", 1 << 60)
     with pytest.raises(MemoryError, match="MB are missing to load SciPy's BLAS"):
         environment.room_for_blas()
+
+
+def test_where_addresses_are_limited_there_must_be_room_for_threads_as_well(monkeypatch):
+    monkeypatch.delitem(sys.modules, "scipy.linalg", raising=False)
+    monkeypatch.setattr(environment, "THREAD_BYTES", 1 << 60)
+    environment.room_for_blas()
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1 << 62, resource.RLIM_INFINITY))
+    with pytest.raises(MemoryError, match="MB are missing to load SciPy's BLAS and start threads"):
+        environment.room_for_blas()

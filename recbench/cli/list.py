@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recbench.cli.common import console, json_option, plugin_option, print_json, registry, say
-from recbench.errors import UsageError
+from recbench.errors import UsageError, without_codes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,7 +75,7 @@ def _stacked(line: dict[str, Any]) -> dict[str, Any]:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else without_codes(str(value))
 
 
 def _plugins(kind: str) -> list[dict[str, Any]]:

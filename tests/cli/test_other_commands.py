@@ -1,12 +1,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import toys
 from recbench.cli import COMMANDS, main
+from recbench.files import sealed
 from recbench.registry import LOSSES, METRICS, MODELS, READERS, SPLITS
 
 
@@ -54,6 +56,19 @@ def test_every_kind_is_listed_for_people_and_for_programs(recbench, own, kind):
     lines = json.loads(recbench("list", kind, "--json").stdout)
     assert lines
     assert all(set(line) == set(lines[0]) for line in lines)
+
+
+def test_a_list_of_runs_does_not_speak_to_the_terminal(recbench, own):
+    recbench("run", *own, "-m", "popularity")
+    (log,) = Path("results").glob("*/trials.jsonl")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    odd = [line | {"model": "\x1b[31m\0"} for line in lines]
+    for line in odd:
+        del line["digest"]
+    log.write_text("".join(sealed(json.dumps(line)) + "\n" for line in odd))
+    shown = recbench("list", "runs").stdout
+    assert "?[31m?" in shown
+    assert not {"\x1b", "\0"} & {*shown}
 
 
 def test_a_narrow_list_of_datasets_has_whole_numbers():
