@@ -42,7 +42,7 @@ from recbench.evaluate.metrics import parse_metric
 from recbench.linalg.clock import CLOCK
 from recbench.linalg.compiled import COMPILING
 from recbench.models.context import Context
-from recbench.models.factors.als import Ials
+from recbench.registry import MODELS, build
 from recbench.splits.weak import Weak
 
 class Compilations(event.Listener):
@@ -59,7 +59,7 @@ seen, told = Compilations(), []
 event.register("numba:compile", seen)
 ndcg = parse_metric("ndcg@10")
 context = Context(progress=lambda *said: told.append(said))
-plan = Plan(toys.two_tastes(), Weak(), [Ials.of(factors=4, iterations=2)], [ndcg], ndcg.text)
+plan = Plan(toys.two_tastes(), Weak(), [build(sys.argv[1], MODELS)], [ndcg], ndcg.text)
 worker = Worker(plan, context)
 found = []
 for _ in range(2):
@@ -71,11 +71,12 @@ print(json.dumps(found))
 """
 
 
-def test_no_clock_runs_while_the_first_fit_on_a_machine_compiles(tmp_path):
+@pytest.mark.parametrize("model", ["ease", pytest.param("ials", marks=pytest.mark.slow)])
+def test_no_clock_runs_while_the_first_fit_on_a_machine_compiles(tmp_path, model):
     """With an empty folder for machine code, in a process of its own."""
     paths = os.pathsep.join([str(Path(__file__).resolve().parents[1]), *sys.path])
     variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
-    words = [sys.executable, "-c", NEW]
+    words = [sys.executable, "-c", NEW, model]
     done = subprocess.run(words, capture_output=True, text=True, env=variables)
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)
