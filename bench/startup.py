@@ -29,6 +29,8 @@ COMMANDS = {
 }
 
 
+USUAL = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+"""The environment of most users: what Python compiles is kept."""
 MODELS = ("ease", "ials", "ials[solver=cg]", "slim", "mf")
 DATA = "synthetic:users=2000,items=500,interactions=40000"
 
@@ -38,7 +40,8 @@ def seconds_of(words: list[str], repeats: int = 5) -> tuple[float, float]:
     times = []
     for _ in range(repeats + 1):
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
+        command = [sys.executable, *words]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=USUAL)
         wall = time.perf_counter() - start
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -53,7 +56,7 @@ def fit(model: str, code: Path) -> dict[str, float]:
         words = ["run", "-d", DATA, "--split", "weak", "-q", "-m", model, "-o", folder]
         subprocess.run(
             [sys.executable, "-m", "recbench", *words], check=True, stdout=subprocess.DEVNULL,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(code)},
+            env={**USUAL, "NUMBA_CACHE_DIR": str(code)},
         )  # fmt: skip
         row = json.loads(
             (Path(folder) / "trials.jsonl").read_text(encoding="utf-8").splitlines()[0]
