@@ -75,7 +75,8 @@ def _plain(value: Any) -> str:
 DATA = [
     click.option("-d", "--dataset", default="debian", show_default=True,
                  shell_complete=complete("datasets"),
-                 help="A name of `recbench list datasets`, or synthetic:users=…,items=…."),
+                 help="A name of `recbench list datasets`, or synthetic:users=…,items=…; "
+                      "synthetic:like=msd is as large as msd."),
     click.option("--data", type=PATH, help="Your own file: csv, tsv, jsonl or parquet."),
     click.option("--user", default="user", show_default=True,
                  help="With --data: the column of users."),

@@ -46,7 +46,7 @@ def open_dataset(name: str, access: Access) -> Dataset:
     if name.partition(":")[0] == SYNTHETIC:
         from recbench.data.synthetic import generate, parse
 
-        return generate(parse(name))
+        return generate(parse(name, sizes_of))
     entry = entry_of(name)
     if entry.reader == EMBEDDED:
         return load_embedded(name)
@@ -119,6 +119,14 @@ def entry_of(name: str) -> Entry:
     if name not in catalog:
         raise unknown("dataset", name, [*catalog, f"{SYNTHETIC}:users=…"])
     return catalog[name]
+
+
+def sizes_of(name: str) -> dict[str, int]:
+    """How many users, items and interactions a dataset of the catalogue has once it is prepared."""
+    expected = entry_of(name).expected
+    if expected is None:
+        raise UsageError(f"the catalogue does not know how large {name} is; give users=…,items=…")
+    return {k: getattr(expected, k) for k in ("users", "items", "interactions")}
 
 
 def revision_of(reader: str) -> int:

@@ -7,7 +7,7 @@ not depend on the number of threads: the same text gives the same bytes.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -22,6 +22,8 @@ from recbench.linalg.types import Counts, Indices, Vector
 from recbench.params import Described, format_value, make, param
 
 PREFIX = "synthetic"
+LIKE = "like"
+"""What may be typed instead of sizes: the name of a dataset that has them."""
 FEWEST = 5
 """Interactions that every user gets if there are enough, as after a 5-core."""
 ACTIVITY = 1.2
@@ -76,8 +78,11 @@ class Synthetic(Described):
         return f"{PREFIX}:" + ",".join(f"{k}={format_value(v)}" for k, v in self.values().items())
 
 
-def parse(text: str) -> Synthetic:
-    """Read `synthetic:users=…,items=…`; a parameter that is left out has its default."""
+def parse(text: str, sizes: Callable[[str], Mapping[str, int]] = lambda name: {}) -> Synthetic:
+    """Read `synthetic:users=…,items=…`; a parameter that is left out has its default.
+
+    `like=NAME` stands for the `sizes` of a dataset of that name.
+    """
     head, _, tail = text.partition(":")
     if head != PREFIX:
         raise UsageError(f"'{text}' is not a synthetic dataset; it starts with '{PREFIX}:'")
@@ -87,6 +92,8 @@ def parse(text: str) -> Synthetic:
         if not equals:
             raise UsageError(f"'{pair}' in '{text}' is not name=value; try 'users=1000'")
         given[key.strip()] = value.strip()
+    if LIKE in given:
+        given = {k: str(v) for k, v in sizes(given.pop(LIKE)).items()} | given
     return make(Synthetic, given)
 
 

@@ -27,6 +27,7 @@ from recbench.models.base import Fit
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.scorers import Scorer
+from recbench.params import param
 
 Trace = Sequence[Mapping[str, float]]
 """What is known of each round."""
@@ -106,6 +107,24 @@ class Schedule:
     """Stop after this many validations without a new best; 0: validation is not asked."""
     every: int = 1
     """Rounds from one validation to the next."""
+
+
+def patience_parameter() -> Any:
+    """The parameter of that name."""
+    return param(
+        0, help="stop after this many validations without a new best, and return to it; 0: none",
+        low=0,
+    )  # fmt: skip
+
+
+def every_parameter(rounds: str) -> Any:
+    """The parameter of that name, in rounds that are called so."""
+    return param(1, help=f"{rounds} from one validation to the next", low=1)
+
+
+def tol_parameter(round_: str) -> Any:
+    """The parameter of that name, where what is minimised is known after every round."""
+    return param(1e-5, help=f"stop when a {round_} changes the objective by less", low=0)
 
 
 @dataclass

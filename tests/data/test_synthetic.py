@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbench.data import synthetic
+from recbench.data.open import sizes_of
 from recbench.data.synthetic import Synthetic, generate, parse
 from recbench.errors import UsageError
 
@@ -99,6 +100,14 @@ def test_its_text_is_what_was_typed():
     assert parse(spec.text) == spec
     assert parse("synthetic:") == parse("synthetic") == Synthetic()
     assert generate(spec).name == spec.text
+
+
+def test_it_can_be_as_large_as_a_dataset_of_the_catalogue():
+    spec = parse("synthetic:like=msd,seed=3", sizes_of)
+    assert spec == Synthetic(571_355, 41_140, 33_633_450, seed=3)
+    assert parse("synthetic:like=msd,users=600000", sizes_of).users == 600_000
+    with pytest.raises(UsageError, match="did you mean 'msd'"):
+        parse("synthetic:like=msdd", sizes_of)
 
 
 @pytest.mark.parametrize(

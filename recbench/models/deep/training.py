@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from recbench.models.rounds import Schedule
+from recbench.models.rounds import Schedule, every_parameter, patience_parameter
 from recbench.params import Described, param
 
 
@@ -20,11 +20,8 @@ class Training(Described):
         0.0, help="penalty in every step, on squares: the formula says of what", low=0, log=True,
         search=(1e-7, 1e-3),
     )  # fmt: skip
-    patience: int = param(
-        0, help="stop after this many validations without a new best, and return to it; 0: none",
-        low=0,
-    )  # fmt: skip
-    every: int = param(1, help="epochs from one validation to the next", low=1)
+    patience: int = patience_parameter()
+    every: int = every_parameter("epochs")
 
     @property
     def schedule(self) -> Schedule:

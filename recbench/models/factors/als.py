@@ -22,7 +22,15 @@ from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors import losses
 from recbench.models.factors.losses import Objective, QuadraticLoss, check_quadratic, goal_of
-from recbench.models.rounds import Rounds, Schedule, Trace, run
+from recbench.models.rounds import (
+    Rounds,
+    Schedule,
+    Trace,
+    every_parameter,
+    patience_parameter,
+    run,
+    tol_parameter,
+)
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.params import Described, held, inlined, param
 from recbench.registry import LOSSES, MODELS
@@ -178,12 +186,9 @@ class Sweeps(Described):
         0.1, help="standard deviation of the first item factors, times √factors",
         low=0, open_low=True, log=True,
     )  # fmt: skip
-    tol: float = param(1e-5, help="stop when a sweep changes the objective by less", low=0)
-    patience: int = param(
-        0, help="stop after this many validations without a new best, and return to it; 0: none",
-        low=0,
-    )  # fmt: skip
-    every: int = param(1, help="sweeps from one validation to the next", low=1)
+    tol: float = tol_parameter("sweep")
+    patience: int = patience_parameter()
+    every: int = every_parameter("sweeps")
 
     @property
     def schedule(self) -> Schedule:

@@ -350,8 +350,8 @@ class Rg2(QuadraticLoss):
 
     formula = "Σ_u w_u Σ_j (s_uj + 1)² - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = RG2
-    alpha: float = _alpha(0.1, 0.001, 1)
-    l2: float = _l2(0.1, 0.00001, 1)
+    alpha: float = _alpha(0.03, 0.001, 1)
+    l2: float = _l2(0.001, 0.00001, 0.1)
     variant: str = _variant("another sign of d0 for items, λ more for users")
 
     @property
@@ -389,8 +389,8 @@ class Rgx(QuadraticLoss):
 
     formula = "Σ_u w_u Σ_j [(1 - β) s_uj² + 2 s_uj] - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = "Pu et al. (2025), NDCG-consistent softmax approximation with accelerated convergence"
-    alpha: float = _alpha(0.1, 0.001, 1)
-    l2: float = _l2(0.1, 0.00001, 1)
+    alpha: float = _alpha(0.03, 0.001, 1)
+    l2: float = _l2(0.001, 0.00001, 0.1)
     beta: float = _beta()
     variant: str = _variant("another sign of d0 for items")
 
@@ -429,8 +429,8 @@ class RgxExact(QuadraticLoss):
 
     formula = "Σ_u w_u {Σ_j (s_uj + 1)² - (Σ_j s_uj)² / n} - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)²"
     cite = Rgx.cite
-    alpha: float = _alpha(0.1, 0.001, 1)
-    l2: float = _l2(0.1, 0.00001, 1)
+    alpha: float = _alpha(0.03, 0.001, 1)
+    l2: float = _l2(0.001, 0.00001, 0.1)
 
     @property
     def objective(self) -> Objective:
@@ -466,7 +466,7 @@ class Rg2Matrix(QuadraticLoss):
 
     formula = "Σ_u w_u Σ_j (s_uj + 1)² - Σ_(u,i) s_ui + α Σ_(u,i) (s_ui - 1)² + λ Σ_u Σ_j s_uj²"
     cite = Rg2.cite + ", appendix A.6"
-    alpha: float = _alpha(0.1, 0.001, 1)
+    alpha: float = _alpha(0.03, 0.001, 1)
     l2: float = param(
         0.001, help="penalty λ on the scores", low=0, log=True, search=(0.000001, 0.1)
     )

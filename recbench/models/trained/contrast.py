@@ -16,8 +16,8 @@ from recbench.models.trained.encoders import (
     Bound,
     Encoder,
     Gradient,
-    Spread,
     Tables,
+    Walked,
     nodes_of,
 )
 from recbench.models.trained.similarity import SIMILARITIES
@@ -53,7 +53,7 @@ class SglEd(Encoder):
         return _Contrasted(self, tables["nodes"], train, pool)
 
 
-class _Contrasted(Spread):
+class _Contrasted(Walked):
     def __init__(
         self, encoder: SglEd, nodes: Floats, train: sparse.csr_array, pool: Executor
     ) -> None:

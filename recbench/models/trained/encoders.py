@@ -184,7 +184,7 @@ class LightGcn(Encoder):
 
     def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> "Bound":
         """With the graph of the train matrix."""
-        return Spread(tables["nodes"], self.layers, train, pool)
+        return Walked(tables["nodes"], self.layers, train, pool)
 
 
 def layers_of(encoder: Encoder) -> int | None:
@@ -202,7 +202,7 @@ def nodes_of(
     return {"nodes": np.concatenate(parts)}
 
 
-class Spread(Bound):
+class Walked(Bound):
     """The mean of what walks of 0 to K steps bring to each node."""
 
     def __init__(self, nodes: Floats, layers: int, train: sparse.csr_array, pool: Executor) -> None:

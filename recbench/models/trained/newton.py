@@ -41,9 +41,17 @@ from recbench.models.factors.losses import (
     check_quadratic,
     goal_of,
 )
-from recbench.models.rounds import Rounds, Schedule, Trace, run
+from recbench.models.rounds import (
+    Rounds,
+    Schedule,
+    Trace,
+    every_parameter,
+    patience_parameter,
+    run,
+    tol_parameter,
+)
 from recbench.models.scorers import Factors, FoldIn, Scorer
-from recbench.models.trained.encoders import Spread
+from recbench.models.trained.encoders import Walked
 from recbench.params import held, param
 from recbench.registry import LOSSES, MODELS
 
@@ -105,12 +113,9 @@ class Newton(Model):
         0.1, help="standard deviation of the first item vectors, times √factors",
         low=0, open_low=True, log=True,
     )  # fmt: skip
-    tol: float = param(1e-5, help="stop when a round changes the objective by less", low=0)
-    patience: int = param(
-        0, help="stop after this many validations without a new best, and return to it; 0: none",
-        low=0,
-    )  # fmt: skip
-    every: int = param(1, help="rounds from one validation to the next", low=1)
+    tol: float = tol_parameter("round")
+    patience: int = patience_parameter()
+    every: int = every_parameter("rounds")
     loss: QuadraticLoss = held(LOSSES, "rg2", help="what is minimised, as in loss=rg2[alpha=1]")
 
     def __post_init__(self) -> None:
@@ -145,7 +150,7 @@ class NewtonRounds(Rounds):
         self.cut = 0
         self.ridge = np.concatenate([problem.user_terms.ridge, problem.item_terms.ridge])
         self.surface = Surface(pool, problem.users, problem.user_terms, self.table.dtype)
-        self.graph = Spread(self.table, model.layers, train, pool) if model.layers else None
+        self.graph = Walked(self.table, model.layers, train, pool) if model.layers else None
         self._here: Place | None = None
 
     def advance(self, number: int) -> Mapping[str, float]:

@@ -24,7 +24,15 @@ from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors.als import checked
 from recbench.models.factors.losses import QuadraticLoss
-from recbench.models.rounds import Rounds, Schedule, Trace, but_for_epochs, run
+from recbench.models.rounds import (
+    Rounds,
+    Schedule,
+    Trace,
+    but_for_epochs,
+    every_parameter,
+    patience_parameter,
+    run,
+)
 from recbench.models.scorers import Factors, FoldIn, Scorer
 from recbench.models.trained.batches import Batch, Draws, of_users, users_at_once
 from recbench.models.trained.encoders import Encoder, Gradient, Mf, layers_of
@@ -90,11 +98,8 @@ class Training(Described):
         choices=("adam", "adam-lazy"),
     )  # fmt: skip
     clip: float = param(10.0, help="gradients longer than this are cut to it; 0: never", low=0)
-    patience: int = param(
-        0, help="stop after this many validations without a new best, and return to it; 0: none",
-        low=0,
-    )  # fmt: skip
-    every: int = param(1, help="epochs from one validation to the next", low=1)
+    patience: int = patience_parameter()
+    every: int = every_parameter("epochs")
 
     def __post_init__(self) -> None:
         """Check the schedule as well."""

@@ -123,7 +123,7 @@ def test_brackets_are_sugar_for_set():
 
 def test_what_a_model_holds_is_set_before_what_is_inside():
     (model,) = models_from(["als"], sets=["loss.alpha=3", "loss=rg2"])
-    assert model.loss.text == "rg2[alpha=3,l2=0.1]"
+    assert model.loss.text == "rg2[alpha=3,l2=0.001]"
     models = models_from(["als"], grids=["als.loss.alpha=3,4", "als.loss=rg2"])
     assert [model.loss.alpha for model in models] == [3.0, 4.0]
     with pytest.raises(UsageError, match=re.escape("did you mean 'loss.alpha0'")):

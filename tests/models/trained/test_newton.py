@@ -67,8 +67,9 @@ def test_without_extra_weight_it_ends_at_the_closed_form():
 
 
 def test_who_minimises_the_same_says_so():
-    same_goal = ("rg2[alpha=0]", "als[loss=rg2[alpha=0]]", "newton[loss=rg2[alpha=0]]", "rg2-svd",
-                 "mf[loss=rg2[alpha=0],rate=1]", "lightgcn+rg2[alpha=0,layers=0]")  # fmt: skip
+    rg2 = "rg2[alpha=0,l2=0.1]"
+    same_goal = (rg2, f"als[loss={rg2}]", f"newton[loss={rg2}]", "rg2-svd[l2=0.1]",
+                 f"mf[loss={rg2},rate=1]", "lightgcn+rg2[alpha=0,l2=0.1,layers=0]")  # fmt: skip
     assert len({model(text).goal for text in same_goal}) == 1
     others = (
         "rg2",

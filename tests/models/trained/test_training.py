@@ -24,7 +24,8 @@ from recbench.registry import LOSSES, MODELS, build
 SMALL = "epochs=40,decay-at=never,rate=0.05,factors=3,init=0.1,batch=100,drawn=24,l2=0.01"
 PLANTED = {
     "ccl": "ccl[weight=1,margin=0]", "cml": "cml[margin=2]", "infonce": "infonce[t=1,against=9]",
-    "mine-plus": "mine-plus[t=0.6,weight=1]",
+    "mine-plus": "mine-plus[t=0.6,weight=1]", "rg2": "rg2[alpha=0.1,l2=0.1]",
+    "rgx": "rgx[alpha=0.1,l2=0.1]", "rgx-exact": "rgx-exact[alpha=0.1,l2=0.1]",
 }  # fmt: skip
 """Losses with parameters for which two blocks are what is best."""
 LEAST = {"bpr": 0.95, "cml": 0.8, "sml": 0.95, "mse": 0.95, "rg2-matrix": 0.95, "sparsemax": 0.9}
