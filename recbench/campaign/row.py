@@ -9,9 +9,9 @@ from recbench.brackets import name_in
 from recbench.params import Value
 from recbench.registry import METRICS
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the log and the manifest; a reader refuses newer ones. 2 added rounds, 3 fits that a
-search stopped, 4 digests."""
+search stopped, 4 digests, 5 seconds of compiling."""
 SEALED = 4
 """The first version whose lines and manifests carry their own digest."""
 STOPPED = "stopped at round"
@@ -56,6 +56,9 @@ class Row:
     validation_seconds: float = 0.0
     """What was measured on the way, by request of the fit; not among the seconds of the fit."""
     score_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    """What making and loading machine code took; not among the seconds of the fit and the ranking:
+    the same fit takes none where the code is there already."""
     peak_bytes: int = 0
     """The most memory the process held while its group was fitted and ranked; 0: not known."""
     run: str = ""

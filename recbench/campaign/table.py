@@ -38,8 +38,8 @@ def costs(rows: Iterable[Row]) -> pd.DataFrame:
     return pd.DataFrame([
         {
             "trial": row.trial, "part": row.part, "fit s": round(row.fit_seconds, 3),
-            "rank s": round(row.score_seconds, 3), "peak GB": round(row.peak_bytes / 1e9, 3),
-            "run": row.run,
+            "rank s": round(row.score_seconds, 3), "compile s": round(row.compile_seconds, 3),
+            "peak GB": round(row.peak_bytes / 1e9, 3), "run": row.run,
         }
         for row in _listed(rows)
     ])  # fmt: skip

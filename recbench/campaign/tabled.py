@@ -81,6 +81,7 @@ def _row(line: Mapping[str, str], cost: Cost, runs: Sequence[Run], measured: set
         users=int(line.get("users") or 0), stopped=int(_number(line.get(STOPPED) or "0")),
         fit_seconds=_number(cost.get("fit s") or "0"),
         score_seconds=_number(cost.get("rank s") or "0"),
+        compile_seconds=_number(cost.get("compile s") or "0"),
         peak_bytes=round(_number(cost.get("peak GB") or "0") * 1e9), run=cost.get("run", ""),
     )  # fmt: skip
 

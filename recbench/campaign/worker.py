@@ -5,7 +5,6 @@ it runs wherever the plan can be sent: in this process, in another, on another m
 """
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from recbench.errors import (
 from recbench.evaluate.evaluate import PerUser, evaluate
 from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
+from recbench.linalg.clock import CLOCK
 from recbench.linalg.locked import locked
 from recbench.linalg.topk import kernel_threads
 from recbench.models.base import fit_together
@@ -124,8 +124,10 @@ class Worker:
         Those that lead on validation are ranked for test at once, where the split fits on the same
         matrix for both.
         """
+        from recbench.linalg.compiled import compiling_told  # numba, before the clock starts
+
         restart_peak()
-        refused, able, start = list[Outcome](), list[Trial](), time.perf_counter()
+        refused, able, start = list[Outcome](), list[Trial](), CLOCK.now()
         for trial in job.trials:
             refusal = self._unserved(trial)
             if refusal is None:
@@ -134,7 +136,8 @@ class Worker:
                 refused.append(self._lost(trial, job.part, refusal))
         if not able:
             return refused
-        with compute_threads(self.context.threads):
+        stood = CLOCK.stood
+        with compute_threads(self.context.threads), compiling_told(self.context.progress):
             try:
                 done = list(self._work(replace(job, trials=able)))
                 self._check_split()
@@ -144,9 +147,10 @@ class Worker:
                 self._split_again()
                 if self.debug:
                     raise
-                took = (time.perf_counter() - start) / len(able)
+                took = (CLOCK.now() - start) / len(able)
                 done = [self._lost(trial, job.part, error, took) for trial in able]
-        return refused + done
+        compiling = (CLOCK.stood - stood) / max(len(done), 1)
+        return refused + [replace(o, row=replace(o.row, compile_seconds=compiling)) for o in done]
 
     def _check_split(self) -> None:
         """Drop what models did that wrote into the matrices they share with others."""
@@ -211,13 +215,13 @@ class Worker:
 
     def _fits(self, job: Job) -> Iterator["Fitted | tuple[Trial, RecbenchError, float]"]:
         """Every trial fitted, or why it was not and what that took."""
-        judge, start = self._judge(job.part), time.perf_counter()
+        judge, start = self._judge(job.part), CLOCK.now()
         context, models = self._context(job, judge), [trial.model for trial in job.trials]
         train, _ = self.split.stage(job.part)
         fits = fit_together(models, locked(train), context)
         validating = judge.seconds if judge else 0.0
         earlier = context.checkpoint.earlier if context.checkpoint else 0.0
-        seconds = (time.perf_counter() - start - validating + earlier) / len(models)
+        seconds = (CLOCK.now() - start - validating + earlier) / len(models)
         for trial, fit in zip(job.trials, fits, strict=True):
             if not isinstance(fit, Scorer):
                 yield trial, fit, seconds
@@ -281,7 +285,7 @@ class Worker:
         def progress(done: int, total: int) -> None:
             self.context.progress(f"ranking for {part}", done, total)
 
-        start = time.perf_counter()
+        start = CLOCK.now()
         # Only the selected are compared in detail: it is not worth the time for every trial.
         groups = head_and_tail(train) if part == "test" else None
 
@@ -290,7 +294,7 @@ class Worker:
             return evaluate(scorers, held, train, self.plan.metrics, progress, groups)
 
         measured = self._each(_side_by_side(fitted), values_of)
-        seconds = (time.perf_counter() - start) / len(fitted)
+        seconds = (CLOCK.now() - start) / len(fitted)
         for one, values in measured:
             if isinstance(values, BaseException):
                 yield self._lost(one.trial, part, values, one.seconds)
@@ -355,10 +359,10 @@ class _Judge:
     def __call__(self, scorer: Scorer) -> Mapping[str, float]:
         """Every metric; those of the last scorer are remembered, for `chooses` may ask as well."""
         if self._last is None or self._last[0] is not scorer:
-            start = time.perf_counter()
+            start = CLOCK.now()
             values = evaluate([scorer], self.split.valid, self.split.train, self.metrics)[0]
             self._last = scorer, {name: float(np.mean(value)) for name, value in values.items()}
-            self.seconds += time.perf_counter() - start
+            self.seconds += CLOCK.now() - start
         return self._last[1]
 
     def chooses(self, scorer: Scorer) -> float:

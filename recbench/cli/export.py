@@ -14,8 +14,8 @@ from recbench.errors import UsageError
 @click.argument("dataset", metavar="[NAME]", required=False, shell_complete=complete("datasets"))
 @file_options
 @click.option("--split", help="A name of `recbench list splits`; default: the dataset's own.")
-@click.option("--to", "form", type=click.Choice(["csv", "lightgcn", "recbole"]), default="csv",
-              show_default=True, help="Which files to write.")  # fmt: skip
+@click.option("--to", "form", type=click.Choice(["csv", "parquet", "lightgcn", "recbole"]),
+              default="csv", show_default=True, help="Which files to write.")  # fmt: skip
 @click.option("-o", "--output", type=PATH, help="Folder to write to; default export/NAME.")
 @plugin_option
 def command(split: str | None, form: str, output: Path | None, **options: Any) -> None:
@@ -23,6 +23,7 @@ def command(split: str | None, form: str, output: Path | None, **options: Any) -
 
     \b
     csv       train.csv, valid.csv, test.csv with original ids
+    parquet   train.parquet, … with numbers; row n of users.parquet is the id of user n
     lightgcn  train.txt, … in lines `user item item`, and the lists of ids
     recbole   NAME.train.inter, …: atomic files for `benchmark_filename`
 

@@ -5,6 +5,7 @@ between works on codes and on a mask over the rows as read.
 """
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,9 @@ class Preparation:
                 f"drop the threshold or read a value column"
             )
         for chunk, part in stretches(self.table["value"], self.alive):
-            # An unknown value arrives as NaN, which compares false: not positive.
-            part[:] = OPERATORS[sign](chunk.to_numpy(zero_copy_only=False), bound)
+            # An unknown value arrives as NaN, which compares false: not positive. The bound is not
+            # rounded to the precision of the values.
+            part[:] = OPERATORS[sign](chunk.to_numpy(zero_copy_only=False), np.float64(bound))
         self.counted["positive"] = int(np.count_nonzero(self.alive))
         if not self.alive.any():
             raise DataError(
@@ -101,9 +103,10 @@ class Preparation:
         self.counted["links"] = int(np.count_nonzero(self.alive))
 
     def encode(self) -> None:
-        """Replace ids by codes."""
-        self.user = encode(self.table["user"], self.alive)
-        self.item = encode(self.table["item"], self.alive)
+        """Replace ids by codes, users and items at once: Arrow and NumPy hold no lock."""
+        with ThreadPoolExecutor(2) as pool:
+            sides = (self.table["user"], self.table["item"])
+            self.user, self.item = pool.map(lambda side: encode(side, self.alive), sides)
 
     def deduplicate(self) -> None:
         """Keep the first row of each pair, in file order."""
@@ -188,8 +191,8 @@ def as_nodes(*columns: pa.ChunkedArray) -> list[pa.ChunkedArray]:
         column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         for column in columns
     ]
-    numbers = all(pa.types.is_int64(column.type) for column in plain)
-    return plain if numbers else [column.cast(pa.large_string()) for column in plain]
+    numbers = all(pa.types.is_integer(column.type) for column in plain)
+    return [column.cast(pa.int64() if numbers else pa.large_string()) for column in plain]
 
 
 def survivors(rule: Filter, user: Side, item: Side) -> tuple[Flags, Flags]:

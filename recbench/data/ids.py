@@ -88,7 +88,7 @@ def encode(column: pa.ChunkedArray, alive: Flags) -> Side:
 
     Integers of a moderate range are their own codes; anything else goes through a dictionary.
     """
-    if pa.types.is_int64(column.type):
+    if pa.types.is_integer(column.type):
         limits = pc.min_max(column)
         low, size = limits["min"].as_py(), limits["max"].as_py() - limits["min"].as_py() + 1
         if size <= max(len(column) // 4, BLOCK):
@@ -112,7 +112,7 @@ def _encode_dictionary(column: pa.ChunkedArray, alive: Flags) -> Side:
     place = rank[distinct.indices.to_numpy()]
     codes = gather(coded, alive, np.int32, lambda chunk, part: place[living(chunk.indices, part)])
     ids = distinct.dictionary.take(pa.array(order))
-    kind = pa.int64() if pa.types.is_int64(ids.type) else pa.string()
+    kind = pa.int64() if pa.types.is_integer(ids.type) else pa.string()
     return Side(codes, len(order), lambda used: ids.take(pa.array(used)).cast(kind))
 
 

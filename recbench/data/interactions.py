@@ -10,13 +10,18 @@ from recbench.errors import DataError
 PARTS = ("train", "valid", "test")
 """The values of an optional `part` column: splits that were distributed as files."""
 
+TYPES = {"value": (pa.float64(), pa.float32()), "time": (pa.int64(),), "part": (pa.int8(),)}
+"""What columns beside the ids may be, the usual type first."""
+IDS = (pa.int64(), pa.int32(), pa.string(), pa.large_string())
+
 
 @dataclass(frozen=True)
 class Interactions:
     """A checked Arrow table: `user`, `item`, optional `value`, `time` and `part`, in file order.
 
-    Ids are int64 or strings (possibly dictionary-encoded), `value` is float64, `time` is int64
-    and `part` is int8, an index into PARTS.
+    Ids are integers or strings (possibly dictionary-encoded), `value` is a float and `time` an
+    int64; `part` is int8, an index into PARTS. Columns of 32 bits are half as large, and stand for
+    the same numbers: readers give them where they are enough.
     """
 
     table: pa.Table
@@ -33,10 +38,11 @@ class Interactions:
                 raise DataError(
                     f"{column} ids must be integers or text, not {self.table[column].type}"
                 )
-        types = {"value": pa.float64(), "time": pa.int64(), "part": pa.int8()}
-        for column, kind in types.items():
-            if column in names and self.table[column].type != kind:
-                raise DataError(f"column '{column}' must be {kind}, not {self.table[column].type}")
+        for column, kinds in TYPES.items():
+            if column in names and self.table[column].type not in kinds:
+                raise DataError(
+                    f"column '{column}' must be {kinds[0]}, not {self.table[column].type}"
+                )
             if column in ("time", "part") and column in names and _missing(self.table[column]):
                 raise DataError(f"{_missing(self.table[column])} rows have no {column}")
 
@@ -52,8 +58,4 @@ def _missing(column: pa.ChunkedArray) -> int:
 
 
 def _is_id(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_int64(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    )
+    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in IDS

@@ -362,6 +362,7 @@ def open_file(own: OwnFile) -> Dataset:
     recipe = Recipe(positive=positive, filters=filters, graph=own.graph)
     name, stem = readable(own.path.name), readable(own.path.stem)
     dataset = prepare(interactions, recipe, stem, {"file": name, "columns": columns})
+    del interactions  # the rows as read weigh more than what comes next
     return dataset.renamed(f"{stem}-{dataset.fingerprint[:MARK]}")
 
 

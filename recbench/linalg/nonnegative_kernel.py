@@ -194,7 +194,8 @@ def solve_columns(
             if used + count > len(items):
                 size = 2 * (used + count)
                 more, more_solved = np.empty(size, np.int32), np.empty(size, np.float64)
-                more[:used], more_solved[:used] = items[:used], solved[:used]
+                for p in range(used):  # a slice would compile the words of an error that never is
+                    more[p], more_solved[p] = items[p], solved[p]
                 items, solved = more, more_solved
             for i in members[:count]:
                 if weights[i] > 0.0:  # others may have joined when no sweep was left

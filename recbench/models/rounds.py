@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol, cast
 
 from recbench.errors import RecbenchError
+from recbench.linalg.clock import CLOCK
 from recbench.models.base import Fit
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
@@ -213,9 +214,9 @@ class _Course:
 
     def _round(self) -> bool:
         """Make a round and measure it if that is due; whether it was the last."""
-        start, number = time.perf_counter(), self.number + 1
+        start, number = CLOCK.now(), self.number + 1
         notes = self.fit.advance(number)
-        seconds = self.seconds + time.perf_counter() - start
+        seconds = self.seconds + CLOCK.now() - start
         self.trace.append({self.fit.word: number, "seconds": seconds, **notes})
         ended = number >= self.most or self.fit.settled(self.trace)
         total = min(self.schedule.most, self.stop)

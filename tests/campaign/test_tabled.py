@@ -78,7 +78,7 @@ def test_what_is_no_table_is_refused_by_name(campaign, name, content):
 def test_costs_do_not_change_the_table_of_numbers(campaign):
     before = (campaign.folder / "metrics.csv").read_bytes()
     row = campaign.rows()["t1", "test"]
-    campaign.record(replace(row, fit_seconds=99.0))
+    campaign.record(replace(row, fit_seconds=99.0, compile_seconds=3.0))
     campaign.write_table("ndcg@20")
     assert (campaign.folder / "metrics.csv").read_bytes() == before
-    assert "t1,test,99.0,0.5,2.0,a" in (campaign.folder / "costs.csv").read_text().splitlines()
+    assert "t1,test,99.0,0.5,3.0,2.0,a" in (campaign.folder / "costs.csv").read_text().splitlines()

@@ -107,7 +107,7 @@ def test_fit_seconds_leave_out_what_the_trace_takes(tmp_path, monkeypatch):
         return real(*arguments)
 
     monkeypatch.setattr(work, "evaluate", slow)
-    monkeypatch.setattr(work, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(work, "CLOCK", SimpleNamespace(now=lambda: clock[0], stood=0.0))
     for row in runner(tmp_path, FEW).run():
         assert row.fit_seconds == 0.0
 

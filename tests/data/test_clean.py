@@ -204,6 +204,22 @@ def test_an_unknown_value_is_not_positive():
     assert pairs_of(data) == [(1, 1)]
 
 
+def test_narrow_columns_are_the_same_numbers():
+    """A bound just above what single precision makes of 0.3 is not rounded down to it."""
+    columns = {
+        "user": pa.array([7, 5, 7], pa.int32()),
+        "item": pa.array([1, 10**9, 2], pa.int32()),
+        "value": pa.array([0.25, 0.3, 0.5], pa.float32()),
+    }
+    bound = float(np.nextafter(np.float64(np.float32(0.3)), 1))
+    data = prepare(Interactions(pa.table(columns)), Recipe(positive=(">=", bound)), "toy")
+    assert pairs_of(data) == [(7, 2)]
+    assert data.user_ids.type == data.item_ids.type == pa.int64()
+    wide = {"user": columns["user"], "item": columns["item"].cast(pa.int64())}
+    links = prepare(Interactions(pa.table(wide)), Recipe(graph="undirected"), "toy")
+    assert len(links) == 6
+
+
 def test_one_user_and_one_item_are_data():
     data = prepare(interactions([("u", "i", 1)]), Recipe(filters=(Filter(1, 1),)), "toy")
     assert (data.n_users, data.n_items, len(data)) == (1, 1, 1)

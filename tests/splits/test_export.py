@@ -1,3 +1,4 @@
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -46,6 +47,20 @@ def test_a_weak_split_comes_back_through_our_own_reader(tmp_path):
     assert (rows["part"] == 2).sum() == split.test.target.nnz
     listed = files["user_list.txt"].read_text().splitlines()
     assert listed[:2] == ["org_id remap_id", "u000 0"]
+
+
+def test_parquet_has_numbers_and_what_they_stand_for(tmp_path):
+    data = toys.two_tastes()
+    split = Weak().apply(data)
+    files = {path.name: path for path in export(data, split, "parquet", tmp_path / "toy")}
+    assert "valid_history.parquet" not in files
+    users, items = (pd.read_parquet(files[f"{side}s.parquet"])["id"] for side in ("user", "item"))
+    assert users.tolist() == data.user_ids.to_pylist()
+    for name, matrix in (("train", split.train), ("test", split.test.target)):
+        found = pd.read_parquet(files[f"{name}.parquet"])
+        people = np.arange(data.n_users) if name == "train" else split.test.users
+        named = set(zip(users[found["user"]], items[found["item"]].tolist(), strict=True))
+        assert named == pairs(matrix, people, split.items, data)
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):

@@ -52,11 +52,11 @@ def integers(ids: pa.Array) -> pa.Array | None:
     values = numbers.to_numpy()
     if is_text(ids):
         written = _bytes_of(ids)
-        has_hex = bool(((written | 0x20) == ord("x")).any())  # Arrow reads it, and it is shorter
+        has_hex = int(written.max()) > ord("9")  # Arrow reads 0x7, and it is shorter
         if has_hex or len(written) != _decimal_length(values):
             return None
     small = int(values.min()) >= -(2**31) and int(values.max()) < 2**31
-    return numbers.cast(pa.int32()) if small else numbers
+    return numbers.cast(pa.int32(), safe=False) if small else numbers
 
 
 def _bytes_of(text: pa.Array) -> npt.NDArray[np.uint8]:

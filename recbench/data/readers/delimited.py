@@ -4,7 +4,7 @@ Also the reader for a user's own file, so every way such a file can be wrong is 
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -106,14 +106,18 @@ class _File:
         if first is None or not first.text.strip():
             raise self._member.error("is empty")
         layout, rest = self._open(first)
-        for block in chain([rest], text):
-            if not block.text or block.text.isspace():
-                continue
-            try:
-                table = self._table(block, layout)
-                builder.append({role: table[role] for role in layout.positions}, part)
-            except CellError as error:
-                raise self._row_error(block, str(error), error.row) from None
+        with closing(ahead(self._tables(chain([rest], text), layout))) as tables:
+            for block, table in tables:
+                try:
+                    builder.append({role: table[role] for role in layout.positions}, part)
+                except CellError as error:
+                    raise self._row_error(block, str(error), error.row) from None
+
+    def _tables(self, text: Iterable[Block], layout: Layout) -> Iterator[tuple[Block, pa.Table]]:
+        """Parse the blocks that are not blank."""
+        for block in text:
+            if block.text and not block.text.isspace():
+                yield block, self._table(block, layout)
 
     def _open(self, first: Block) -> tuple[Layout, Block]:
         """Find out what the columns are; return that and the block without its header."""

@@ -11,7 +11,7 @@ from recbench.data.readers.streams import read_full, shown
 from recbench.errors import DataError, UsageError
 
 T = TypeVar("T")
-BLOCK = 1 << 23
+BLOCK = 1 << 22
 """Bytes parsed at a time: large enough for Arrow to use every core, small beside any table."""
 
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

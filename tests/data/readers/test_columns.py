@@ -28,9 +28,10 @@ def ids(blocks, missing=()):
 
 @settings(deadline=None)
 @given(st.lists(st.lists(INT64, min_size=1, max_size=6), min_size=1, max_size=4))
-def test_canonical_integers_become_int64(blocks):
+def test_canonical_integers_become_integers_as_wide_as_the_widest(blocks):
     found = ids([[str(number) for number in block] for block in blocks])
-    assert found.type == pa.int64()
+    small = all(-(2**31) <= number < 2**31 for block in blocks for number in block)
+    assert found.type == (pa.int32() if small else pa.int64())
     assert found.to_pylist() == [number for block in blocks for number in block]
 
 
@@ -166,5 +167,32 @@ def test_dictionaries_may_come_with_more_words_than_are_used():
 def test_dictionaries_of_integers_are_integers():
     column = IdColumn("user")
     column.append(pa.DictionaryArray.from_arrays(pa.array([0, 2, 0]), pa.array(["7", "x", "8"])))
-    assert column.finish(same).type == pa.int64()
+    assert column.finish(same).type == pa.int32()
     assert column.finish(same).to_pylist() == [7, 8, 7]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kind"),
+    [
+        ([[0.5, 5.0], [2**24]], pa.float32()),
+        ([[0.5], [0.1]], pa.float64()),
+        ([[1e300], [1.0]], pa.float64()),
+        ([[2**24 + 1]], pa.float64()),
+    ],
+)
+def test_values_are_narrow_only_where_no_digit_is_lost(blocks, kind):
+    column = ValueColumn()
+    for block in blocks:
+        column.append(pa.array(block, pa.float64()))
+    found = column.finish(same)
+    assert found.type == kind
+    assert found.to_pylist() == [value for block in blocks for value in block]
+
+
+def test_text_merged_on_the_way_is_the_text_that_came(monkeypatch):
+    blocks = [[f"u{(7 * n + m) % 11}" for m in range(5)] for n in range(20)]
+    monkeypatch.setattr(columns_module, "DICTIONARY_BYTES", 1)
+    found = ids(blocks)
+    assert found.to_pylist() == [text for block in blocks for text in block]
+    assert found.num_chunks == 1
+    assert len(found.chunk(0).dictionary) == 11

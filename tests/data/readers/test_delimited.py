@@ -273,7 +273,7 @@ def test_what_the_csv_module_writes_comes_back(tmp_path_factory, table):
 def test_the_columns_are_what_interactions_want(rows, tmp_path):
     found = sample("csv", tmp_path).table
     assert found.schema == pa.schema(
-        {"user": pa.int64(), "item": pa.int64(), "value": pa.float64(), "time": pa.int64()}
+        {"user": pa.int32(), "item": pa.int32(), "value": pa.float32(), "time": pa.int64()}
     )
 
 
