@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 from scipy import sparse
 
+from recbench.campaign.needs import asked_for
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
@@ -35,24 +36,6 @@ class Estimate:
     seconds: float | None = None
     measured: bool = False
     """Whether the time is that of earlier fits, ranking included."""
-
-
-class _Demand(Exception):
-    """A fit asked for memory: that is all a probe wants to know."""
-
-    def __init__(self, needed: int, what: str, on_disk: bool) -> None:
-        super().__init__(needed)
-        self.needed, self.what, self.on_disk = needed, what, on_disk
-
-
-class _Probe(Context):
-    """Lets a fit get no further than to what it asks for."""
-
-    def reserve(self, needed: int, what: str, advice: str) -> None:
-        raise _Demand(needed, what, on_disk=False)
-
-    def reserve_disk(self, needed: int, what: str) -> None:
-        raise _Demand(needed, what, on_disk=True)
 
 
 def estimates(runner: Runner) -> list[Estimate]:
@@ -92,18 +75,10 @@ def estimate(
 
 
 def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
-    models = [trial.model for trial in task.trials]
-    if models[0].reserves:
-        probe = _Probe(
-            threads=ctx.threads, dtype=ctx.dtype, scratch=ctx.scratch, strangers=ctx.strangers
-        )
-        try:
-            models[0].family.fit(models, train, probe)
-        except _Demand as demand:
-            return Estimate(task, demand.needed, demand.what, demand.on_disk)
-        except RecbenchError:  # it will be a row with a reason
-            return Estimate(task)
-    return Estimate(task)
+    asked = asked_for([trial.model for trial in task.trials], train, ctx)
+    if asked is None:
+        return Estimate(task)
+    return Estimate(task, asked.size, asked.what, asked.on_disk)
 
 
 def _timed(

@@ -16,7 +16,7 @@ import signal
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -86,6 +86,7 @@ class Processes:
     _closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while a process is started, so that none is when all are being ended."""
+    weighs = False
 
     def __post_init__(self) -> None:
         """Make room; processes are started when there is work for them."""
@@ -100,6 +101,10 @@ class Processes:
     def heard(self) -> Iterable[Said]:
         """What the processes noted."""
         return self._listener.heard()
+
+    def crew(self) -> Sequence[Mapping[str, Any]]:
+        """This machine alone."""
+        return ()
 
     def submit(self, job: Job) -> Pending:
         """Hand a group to a process that has none."""

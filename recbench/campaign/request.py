@@ -7,6 +7,7 @@ before any data are touched.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ import pandas as pd
 
 from recbench.brackets import taken_apart
 from recbench.campaign.budget import seconds_of, unbegun
-from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
+from recbench.campaign.cluster.executor import Cluster
+from recbench.campaign.cluster.link import DaskLink
+from recbench.campaign.executors import Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.keep import NOTHING, Keep
 from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
@@ -160,15 +163,20 @@ class Request:
         plan, proposals = self.plan()
         context = Context(
             threads=self.threads or max(1, usable_cores() // self.jobs),
-            scratch=self.scratch, progress=self.progress,
+            scratch=self._there(self.scratch), progress=self.progress,
         )  # fmt: skip
         folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
-        worker = Worker(plan, context, self.debug, self.trace, self.keep, self.devices)
+        keep = Keep(self._there(self.keep.models), self._there(self.keep.lists))
+        worker = Worker(plan, context, self.debug, self.trace, keep, self.devices)
         return Runner(
             worker, Campaign(folder), force=self.force, same_code=self.same_code,
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,
             search=proposals, at_work=self.at_work, limit=seconds_of(self.time_limit),
         )  # fmt: skip
+
+    def _there(self, folder: Path | None) -> Path | None:
+        """A folder as workers must call it: those of a cluster stand in folders of their own."""
+        return folder.resolve() if folder and self.executor == "dask" else folder
 
     def run(self) -> Finished:
         """Run what is missing; an interrupt says how far it came."""
@@ -180,7 +188,7 @@ class Request:
         for trial in runner.todo():
             if trial.model.extra and self.executor == "local":  # else it may be there, not here
                 refuse_without(trial.model.extra, trial.model.name)
-        runner.executor = self._executor(runner.worker)
+        runner.executor = self._executor(runner)
         try:
             rows = runner.run()
         except KeyboardInterrupt as interrupt:
@@ -332,10 +340,15 @@ class Request:
             metrics.append(select)
         return metrics, metric_to_select(metrics, select.text)
 
-    def _executor(self, worker: Worker) -> Executor:
+    def _executor(self, runner: Runner) -> Executor:
         """Where groups of trials are fitted."""
+        worker = runner.worker
         if self.executor == "dask" and self.scheduler is not None:
-            return Dask(Parcel.of(worker, self.plugins), self.scheduler)
+            return Cluster(
+                Parcel.of(worker, self.plugins), partial(DaskLink, self.scheduler),
+                threads=self.threads, folder=runner.campaign.folder,
+                scratch=worker.context.scratch, announce=self.announce,
+            )  # fmt: skip
         if self.jobs > 1 or (not self.debug and may_not_fit(worker.plan)):
             return Processes(Parcel.of(worker, self.plugins), self.jobs)
         return InProcess(worker)

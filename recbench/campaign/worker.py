@@ -18,6 +18,7 @@ import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
 from recbench.campaign.keep import NOTHING, Keep
+from recbench.campaign.needs import Needs
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
@@ -56,6 +57,7 @@ class Job:
     """By a model's text: after how many rounds it was handed out on validation."""
     checkpoint: Path | None = None
     """Where fits in rounds are saved, if that folder's campaign is on the same machine."""
+    needs: Needs = field(default_factory=Needs)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Worker:
             if refusal is None:
                 able.append(trial)
             else:
-                refused.append(self._lost(trial, job.part, refusal))
+                refused.append(self.lost(trial, job.part, refusal))
         if not able:
             return refused
         with compute_threads(self.context.threads):
@@ -145,7 +147,7 @@ class Worker:
                 if self.debug:
                     raise
                 took = (time.perf_counter() - start) / len(able)
-                done = [self._lost(trial, job.part, error, took) for trial in able]
+                done = [self.lost(trial, job.part, error, took) for trial in able]
         return refused + done
 
     def _check_split(self) -> None:
@@ -169,7 +171,7 @@ class Worker:
             elif self.debug:
                 raise one[1]
             else:
-                yield self._lost(one[0], part, *one[1:])
+                yield self.lost(one[0], part, *one[1:])
         outcomes = list(self._measure(fitted, part))
         if part == "test" and self.keep.anything:
             outcomes = [self._kept(outcome, fitted) for outcome in outcomes]
@@ -202,7 +204,7 @@ class Worker:
         first = best((o.row for o in outcomes if o.row.rival == trial.rival), select)
         return first.trial == trial.id and (before is None or merit(first, select) < before)
 
-    def _lost(self, trial: Trial, part: str, error: BaseException, seconds: float = 0.0) -> Outcome:
+    def lost(self, trial: Trial, part: str, error: BaseException, seconds: float = 0.0) -> Outcome:
         """A trial without numbers, for all the seconds that it took."""
         status, reason = _verdict(error)
         return Outcome(self.plan.row(
@@ -293,7 +295,7 @@ class Worker:
         seconds = (time.perf_counter() - start) / len(fitted)
         for one, values in measured:
             if isinstance(values, BaseException):
-                yield self._lost(one.trial, part, values, one.seconds)
+                yield self.lost(one.trial, part, values, one.seconds)
                 continue
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(

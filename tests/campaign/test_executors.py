@@ -6,12 +6,15 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import toys
-from recbench.campaign.executors import Dask, InProcess, Parcel, work_on
+from recbench.campaign.cluster.executor import Cluster
+from recbench.campaign.cluster.link import DaskLink
+from recbench.campaign.executors import InProcess, Parcel, work_on
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
 from recbench.campaign.processes import Processes
@@ -223,7 +226,7 @@ def cluster():
 def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
     made = worker(*GRID)
     Runner(made, Campaign(tmp_path / "one"), InProcess(made)).run()
-    executor = Dask(Parcel.of(made), cluster.scheduler_address)
+    executor = Cluster(Parcel.of(made), partial(DaskLink, cluster.scheduler_address))
     told = []
     made.context.progress = lambda *note: told.append(note)
     second = Runner(made, Campaign(tmp_path / "two"), executor)
@@ -248,4 +251,4 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
 def test_a_scheduler_that_is_not_there_is_one_sentence():
     pytest.importorskip("distributed", reason="needs the extra 'dask'")
     with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
-        Dask(Parcel.of(worker(lae.Ease())), "tcp://127.0.0.1:9", timeout="1s")
+        DaskLink("tcp://127.0.0.1:9", "topic", print, timeout=1.0)
