@@ -191,11 +191,13 @@ HOW = [
     click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
                  help="Fit so many groups of trials at once, each in its own process."),
     click.option("--executor", type=click.Choice(["local", "dask"]), default="local",
-                 show_default=True, help="Fit on this machine or on a Dask cluster."),
+                 show_default=True,
+                 help="Fit on this machine or on the workers of a Dask cluster."),
     click.option("--scheduler", metavar="ADDRESS",
                  help="With --executor dask: its scheduler, such as tcp://host:8786."),
     click.option("--threads", type=click.IntRange(min=1),
-                 help="Threads of each process; default: every core, divided by --jobs."),
+                 help="Threads of each process; default: every core, divided by --jobs; on a "
+                      "cluster, those that each worker was started with."),
     click.option("--device", default="auto", show_default=True, metavar="WORD",
                  help="Where models compute that PyTorch trains: cpu, or cuda:0 for the first "
                       "graphics processor; auto: that one if there is one. Several with commas "

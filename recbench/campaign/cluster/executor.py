@@ -112,7 +112,7 @@ class Cluster:
         self._sent = Counter[str]()
         self._bringing = dict[tuple[str, str], _Member]()  # by home: whom the data are sent to
         self._told = set[str]()
-        self._count = self._ready = 0
+        self._count, self._ready = 0, -1
         self._stuck: float | None = None  # since when there is no way on
         self._ended = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -234,12 +234,14 @@ class Cluster:
                 self._members[address] = _Member(address, process)
                 self._ask(self._members[address], there.greet, self._cargo, then=self._greeted)
         self._count = sum(not member.unfit for member in self._members.values())
-        if len(self._places) != self._ready:
-            self._ready = len(self._places)
+        ready = len(self._places)
+        if ready != self._ready and (ready or not present):
+            self._ready = ready
             machines = counted(self._places.machines, "machine")
-            self._announce(f"{counted(self._ready, 'worker')} ready, on {machines}")
-        if not present:
-            self._tell("the cluster has no workers yet: waiting for the first")
+            self._announce(
+                f"{counted(ready, 'worker')} ready, on {machines}" if ready
+                else "the cluster has no workers: waiting for the first"
+            )  # fmt: skip
 
     def _part_with(self, member: _Member) -> None:
         """A worker is gone; what it was at goes to another, but not for ever."""
@@ -301,6 +303,8 @@ class Cluster:
         error = answer.exception()
         if error is None:
             then(member, answer.result())
+        elif isinstance(error, Lost):
+            raise error
         elif type(error).__name__ == "KilledWorker":  # the next look will not find it
             return
         elif member.group is None or isinstance(error, Unfit):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-KIND = ("cpu", "cores", "memory_bytes", "platform", "blas", "variables")
-"""What of an environment tells kinds of machines apart; the code is the same on all."""
+KIND = ("cpu", "cores", "memory_bytes", "platform", "variables")
+"""What of an environment tells kinds of machines apart, beside the BLAS; the code is the same."""
 
 Environment = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ def blas_of(environment: Environment) -> str:
         f"{one['internal_api']} {one['version']}, {one['architecture']} kernels"
         for one in environment["blas"]
     ]
-    return "; ".join(dict.fromkeys(libraries))
+    return "; ".join(sorted({*libraries}))
 
 
 def kinds(environments: Mapping[str, Environment]) -> list[dict[str, Any]]:
@@ -39,7 +39,8 @@ def kinds(environments: Mapping[str, Environment]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for worker, environment in sorted(environments.items()):
         told = {name: environment[name] for name in KIND}
-        kind = found.setdefault(repr(told), {**told, "workers": []})
+        alike = repr((told, blas_of(environment)))  # libraries are listed as they were loaded
+        kind = found.setdefault(alike, {**told, "blas": environment["blas"], "workers": []})
         kind["workers"].append(worker)
     return list(found.values())
 

@@ -1,8 +1,10 @@
 """The connection to a Dask scheduler: the only module that speaks to it."""
 
 import asyncio
+import logging
 import platform
 import uuid
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -47,13 +49,17 @@ class DaskLink:
 
     def __init__(self, address: str, topic: str, heard: Heard, timeout: float = SILENCE) -> None:
         try:
-            from distributed import Client
+            from distributed import Client, versions
         except ImportError:
             raise UsageError(f"--executor dask needs an extra: {to_install('dask')}") from None
         connect: Any = Client  # distributed has no types
+        # What it says of a scheduler that is lost is a traceback; whoever made the link says more.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
-            self._client = connect(address, set_as_default=False, timeout=timeout)
-        except (OSError, ValueError) as error:
+            with warnings.catch_warnings():  # versions are compared below
+                warnings.simplefilter("ignore", versions.VersionMismatchWarning)
+                self._client = connect(address, set_as_default=False, timeout=timeout)
+        except (OSError, ValueError, ImportError) as error:
             raise UsageError(f"no Dask scheduler answers at {address} ({error})") from error
         try:
             _refuse_other_dask(address, self._client.get_versions()["scheduler"]["packages"])
@@ -79,13 +85,21 @@ class DaskLink:
         """Submit it for this worker alone: should that be lost, Dask must not look for another."""
         try:
             remote = self._client.submit(function, *words, workers=[address], **_new())
-            loop = self._client.loop.asyncio_loop
-            answer = self._client.gather(remote, asynchronous=True)
-            waiting: Future[Any] = asyncio.run_coroutine_threadsafe(answer, loop)
         except Exception as error:
             raise Lost(str(error)) from error
+        loop = self._client.loop.asyncio_loop
+        waiting: Future[Any] = asyncio.run_coroutine_threadsafe(self._answer(remote), loop)
         waiting.add_done_callback(then)
         return waiting
+
+    async def _answer(self, remote: Any) -> Any:
+        """What a task returns, or raises."""
+        from distributed import CancelledError
+
+        try:
+            return await self._client.gather(remote, asynchronous=True)
+        except CancelledError as error:  # the client has lost the scheduler, and all that it knew
+            raise Lost(str(error)) from None
 
     def want(self, number: int) -> None:
         """Keep as many tasks waiting for what nobody has."""

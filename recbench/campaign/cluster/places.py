@@ -91,17 +91,18 @@ class Places:
                 return
             able = [place for place in self._places.values() if place.could_hold(needs)]
             room = {place.machine: self._left(place.machine) for place in able}
+            asked = needs.memory or 0  # what nobody knows cannot be kept from anybody
             ready = [
                 place for place in able
                 if place.at is None
-                and (needs.memory or 0) <= room[place.machine] - kept.get(place.machine, 0)
+                and (not asked or asked <= room[place.machine] - kept.get(place.machine, 0))
             ]  # fmt: skip
             if ready:
                 place = min(ready, key=lambda place: (place.memory, place.number))
                 place.at = needs
                 yield number, place
             elif able and not kept:
-                kept[max(room, key=lambda machine: room[machine])] = needs.memory or 0
+                kept[max(room, key=lambda machine: room[machine])] = asked
 
     def could_hold(self, needs: Needs) -> bool:
         """Whether any worker could take such a group, were it idle."""
