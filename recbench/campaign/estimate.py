@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import pandas as pd
 from scipy import sparse
 
-from recbench.campaign.needs import asked_for
+from recbench.campaign.needs import asked_for, operations_of
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import compute_threads
-from recbench.errors import RecbenchError, check_takes
+from recbench.errors import RecbenchError
 from recbench.linalg.speed import gemm_gflops, seconds_for
 from recbench.models.context import Context
 from recbench.registry import MODELS, build
@@ -89,10 +89,7 @@ def _timed(
     gflops: Callable[[], float],
 ) -> Estimate:
     models = [trial.model for trial in fit.task.trials]
-    given, count = (models, train, ctx), models[0].family.operations
-    what = f"operations of the family of {models[0].name}"
-    check_takes(count, given, what, "operations(self, models, train, ctx)")
-    operations = count(*given)
+    operations = operations_of(models, train, ctx)
     if operations is not None:
         return replace(fit, seconds=seconds_for(operations, gflops()))
     if models[0].name in earlier:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recbench.campaign.slots import Said
+from recbench.campaign.tasks import Task
 from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.linalg.types import Note, quiet
 from recbench.registry import load_plugin
@@ -32,9 +33,8 @@ class Executor(Protocol):
     weighs: bool
     """Whether it must be told what a group needs."""
 
-    @property
-    def slots(self) -> int:
-        """How many groups may be under way at once, now."""
+    def takes(self, task: Task, ahead: Sequence[Task], running: int) -> bool:
+        """Whether a group may begin now, beside so many; `ahead` has it and those after it."""
 
     def submit(self, job: Job) -> Pending:
         """Start on a group."""
@@ -53,11 +53,14 @@ class InProcess:
     """Works in this process, one group at a time; submitting is doing."""
 
     weighs = False
-    slots = 1
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         settle_in(worker, 0, worker.context.progress)
+
+    def takes(self, task: Task, ahead: Sequence[Task], running: int) -> bool:
+        """One at a time."""
+        return running == 0
 
     def submit(self, job: Job) -> Pending:
         """Do the work before returning."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from scipy import sparse
 
+from recbench.errors import check_takes
 from recbench.linalg.locked import locked
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -70,3 +71,11 @@ def needs_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> 
     if asked is None:
         return Needs()
     return Needs(0, asked.size) if asked.on_disk else Needs(asked.size)
+
+
+def operations_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> float | None:
+    """Operations of fitting these models together, nearly all in matrix products, if it says."""
+    count, given = models[0].family.operations, (models, train, ctx)
+    what = f"operations of the family of {models[0].name}"
+    check_takes(count, given, what, "operations(self, models, train, ctx)")
+    return count(*given)

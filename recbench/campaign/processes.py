@@ -28,6 +28,7 @@ from typing import Any
 
 from recbench.campaign.executors import Parcel, Pending, WorkerDied, settle_in, work_on
 from recbench.campaign.slots import Listener, Said, Slot
+from recbench.campaign.tasks import Task
 from recbench.campaign.worker import Job, Outcome
 from recbench.errors import RecbenchError
 
@@ -93,10 +94,14 @@ class Processes:
         self._folder = tempfile.TemporaryDirectory(prefix="recbench-slots-")
         self._listener = Listener(Path(self._folder.name))
         self._seats = [_Seat(number) for number in range(self.slots)]
-        self._free = queue.SimpleQueue[_Seat]()
-        for seat in self._seats:
+        self._free = queue.LifoQueue[_Seat]()  # few of them are started for little work
+        for seat in reversed(self._seats):
             self._free.put(seat)
         self._threads = ThreadPoolExecutor(self.slots)
+
+    def takes(self, task: Task, ahead: Sequence[Task], running: int) -> bool:
+        """As many as there are processes."""
+        return running < self.slots
 
     def heard(self) -> Iterable[Said]:
         """What the processes noted."""

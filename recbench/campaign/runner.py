@@ -315,9 +315,9 @@ class Runner:
         try:
             while tasks or running:
                 tell(sum(len(task.trials) for task in [*tasks, *running.values()]))
-                for task in self._startable(tasks, running.values(), executor.slots):
+                for task in self._startable(tasks, running.values(), executor):
                     self.at_work([other.title for other in [*running.values(), task]])
-                    running[executor.submit(self._job(task, executor))] = task
+                    running[executor.submit(self._job(task))] = task
                 if running:
                     self._collect(running, tasks, executor)
                 elif tasks:
@@ -330,14 +330,18 @@ class Runner:
                 task.release()
 
     def _startable(
-        self, tasks: list[Task], running: Collection[Task], slots: int
+        self, tasks: list[Task], running: Collection[Task], executor: Executor
     ) -> Iterator[Task]:
         """Reserve tasks that nobody is at, taking them off the list; drop what others finished."""
         for task in list(tasks):
-            if len(running) >= slots or any(other.suspect for other in running):
+            if any(other.suspect for other in running):
                 return
             if task.suspect and running:
                 continue
+            if executor.weighs and task.needs is None:
+                task.needs = self._needs(task)
+            if not executor.takes(task, tasks, len(running)):
+                return
             task.claim = self.campaign.claim(task.step)
             if task.claim is None:
                 continue
@@ -351,7 +355,7 @@ class Runner:
             else:
                 task.release()
 
-    def _job(self, task: Task, executor: Executor) -> Job:
+    def _job(self, task: Task) -> Job:
         """What a worker must know of a task."""
         rows, rounds = self.rows(), dict[str, int]()
         if task.part == "test":
@@ -361,13 +365,11 @@ class Runner:
         task.find_place(self.campaign.checkpoints, self.worker)
         return Job(
             task.trials, task.part, leaders(rows, self.plan.select), rounds, task.saved,
-            self._needs(task, executor),
+            task.needs or Needs(),
         )  # fmt: skip
 
-    def _needs(self, task: Task, executor: Executor) -> Needs:
-        """What fitting a task takes, if that matters where it is fitted."""
-        if not executor.weighs:
-            return Needs()
+    def _needs(self, task: Task) -> Needs:
+        """What fitting a task takes, as far as its models say."""
         context = replace(self.worker.context, strangers=self.worker.strangers)
         train, _ = self.worker.split.stage(task.part)
         return needs_of([trial.model for trial in task.trials], train, context)

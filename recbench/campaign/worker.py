@@ -58,6 +58,8 @@ class Job:
     checkpoint: Path | None = None
     """Where fits in rounds are saved, if that folder's campaign is on the same machine."""
     needs: Needs = field(default_factory=Needs)
+    threads: int | None = None
+    """For this job; None: those of the worker."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,15 @@ class Worker:
         """Compute in the precision of the plan."""
         self.context = replace(self.context, dtype=np.dtype(self.plan.dtype))
         self._checksum: int | None = None  # of the split as it was made
+        self.dividing = 0.0
+        """What making the split has taken."""
 
     @cached_property
     def split(self) -> Split:
         """The split, made when the first trial needs it."""
+        start = time.perf_counter()
         split = self.plan.rule.divide(self.plan.dataset)
+        self.dividing = time.perf_counter() - start
         before, self._checksum = self._checksum, split.checksum
         if before not in (None, self._checksum):
             raise DataError("a model changed the data in memory; run it again without that model")
@@ -136,7 +142,7 @@ class Worker:
                 refused.append(self.lost(trial, job.part, refusal))
         if not able:
             return refused
-        with compute_threads(self.context.threads):
+        with compute_threads(job.threads or self.context.threads):
             try:
                 done = list(self._work(replace(job, trials=able)))
                 self._check_split()
@@ -238,6 +244,7 @@ class Worker:
         here = saved is not None and saved.parents[1].is_dir()
         return replace(
             self.context,
+            threads=job.threads or self.context.threads,
             seed=job.trials[0].seed,
             stop=job.trials[0].stop,
             validate=judge.chooses if judge else None,

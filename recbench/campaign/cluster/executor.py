@@ -27,6 +27,7 @@ from recbench.campaign.cluster.there import Greeting, Room, Terms
 from recbench.campaign.executors import Parcel, Pending, WorkerDied
 from recbench.campaign.needs import Needs
 from recbench.campaign.slots import Said
+from recbench.campaign.tasks import Task
 from recbench.campaign.worker import Job, Outcome
 from recbench.environment import describe
 from recbench.errors import DataError, Refused, UsageError, counted
@@ -118,10 +119,9 @@ class Cluster:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    @property
-    def slots(self) -> int:
+    def takes(self, task: Task, ahead: Sequence[Task], running: int) -> bool:
         """Two for each worker: a cluster that can grow does so by what waits."""
-        return 2 * max(1, self._count)
+        return running < 2 * max(1, self._count)
 
     @property
     def sent(self) -> Mapping[str, int]:
