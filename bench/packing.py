@@ -21,7 +21,7 @@ from pathlib import Path
 
 JOBS = ("1", "2", "auto")
 SMALL, LARGE = "synthetic:users=2000,items=400", "synthetic:users=12000,items=7000"
-ALS = ["--set", "ials.iterations=60", "--grid", "ials.l2=0.0001:0.01:log12"]
+ALS = ["--set", "ials.iterations=30", "--grid", "ials.l2=0.0001:0.01:log12"]
 PLUGIN = '''
 """Random walks in pure Python: as serial as a model can be."""
 
@@ -47,7 +47,7 @@ class Walks(Model):
     def fit(self, train, ctx):
         dice, items = random.Random(self.number), train.indices.tolist()
         counts = [0] * train.shape[1]
-        for _ in range(3_000_000):
+        for _ in range(2_000_000):
             counts[items[int(dice.random() * len(items))]] += 1
         return Scorer(Constant(np.array(counts, dtype=np.float32)))
 '''

@@ -284,8 +284,8 @@ class Cluster:
         self._waiting[:0] = [group] if group else []
         where = member.greeting.machine if member.greeting else member.address
         self._tell(f"a worker on {where} takes no part: {why}")
-        if not self._met and all(other.unfit for other in self._members.values()):
-            raise DataError(f"no worker of the cluster can take part; one on {where}: {why}")
+        if all(other.unfit for other in self._members.values()):
+            raise DataError(f"no worker of the cluster can take part; the last, on {where}: {why}")
 
     def _ask(self, member: _Member, function: Any, *words: Any, then: Any) -> None:
         """Ask a worker; its answer is for this thread, if it is still there then."""
