@@ -15,8 +15,6 @@ import pandas as pd
 
 from recbench.brackets import taken_apart
 from recbench.campaign.budget import seconds_of, unbegun
-from recbench.campaign.cluster.executor import Cluster
-from recbench.campaign.cluster.link import DaskLink
 from recbench.campaign.executors import Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.keep import NOTHING, Keep
@@ -349,6 +347,9 @@ class Request:
         """Where groups of trials are fitted."""
         worker = runner.worker
         if self.executor == "dask" and self.scheduler is not None:
+            from recbench.campaign.cluster.executor import Cluster  # brings what most runs do not
+            from recbench.campaign.cluster.link import DaskLink  # need, asyncio for one
+
             return Cluster(
                 Parcel.of(worker, self.plugins), partial(DaskLink, self.scheduler),
                 threads=self.threads, folder=runner.campaign.folder,
