@@ -15,6 +15,8 @@ from recbench.errors import UsageError
 
 SILENCE = 20.0
 """Seconds without an answer after which a scheduler counts as lost."""
+THERE = ("running", "paused")
+"""What Dask calls workers that are there: it pauses one whose fit takes most of its memory."""
 WANTED = "a-worker-that-is-free"
 """A resource that no worker has: what asks for it waits, which adaptive clusters look at."""
 
@@ -78,7 +80,7 @@ class DaskLink:
         return {
             address: str(worker["local_directory"])
             for address, worker in identity["workers"].items()
-            if worker["status"] == "running"
+            if worker["status"] in THERE
         }
 
     def ask(self, address: str, function: Any, *words: Any, then: Answered) -> Future[Any]:

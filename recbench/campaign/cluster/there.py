@@ -22,6 +22,9 @@ from recbench.errors import RecbenchError
 _ALONE = threading.Lock()
 """Held by whoever fits: a worker with several threads gives all of them to one group."""
 
+SHARE = 0.9
+"""Of a worker's limit, what it may take: from 95 % on Dask kills it."""
+
 
 @dataclass(frozen=True)
 class Greeting:
@@ -127,7 +130,7 @@ def _left() -> int:
     """Bytes that a fit may take: what is free, and what Dask lets this worker have."""
     limit = _here().memory_manager.memory_limit
     free = free_memory()
-    return min(free, max(0, limit - held_memory())) if limit else free
+    return min(free, max(0, int(SHARE * limit) - held_memory())) if limit else free
 
 
 def _free_disk(scratch: Path | None) -> int:

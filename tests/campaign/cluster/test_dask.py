@@ -4,12 +4,13 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import toys
 from recbench.campaign.cluster.executor import Cluster
-from recbench.campaign.cluster.link import DaskLink
+from recbench.campaign.cluster.link import DaskLink, Lost
 from recbench.campaign.executors import InProcess, Parcel
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
@@ -126,6 +127,18 @@ def test_a_scheduler_of_another_version_is_one_sentence(tmp_path):
                 DaskLink(f"tcp://127.0.0.1:{port}", "topic", print)
         finally:
             scheduler.kill()
+
+
+def test_a_worker_that_dask_pauses_is_there_still():
+    states = {"a": "running", "b": "paused", "c": "closing_gracefully"}
+    workers = {name: {"status": state, "local_directory": name} for name, state in states.items()}
+    link = object.__new__(DaskLink)
+    identity = SimpleNamespace(identity=None)
+    link._client = SimpleNamespace(scheduler=identity, sync=lambda *_, **__: {"workers": workers})
+    assert link.workers() == {"a": "a", "b": "b"}
+    link._client = None
+    with pytest.raises(Lost):
+        link.workers()
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence():
