@@ -47,7 +47,7 @@ class Walks(Model):
     def fit(self, train, ctx):
         dice, items = random.Random(self.number), train.indices.tolist()
         counts = [0] * train.shape[1]
-        for _ in range(2_000_000):
+        for _ in range(6_000_000):
             counts[items[int(dice.random() * len(items))]] += 1
         return Scorer(Constant(np.array(counts, dtype=np.float32)))
 '''

@@ -22,6 +22,8 @@ class Busy:
     def __init__(self) -> None:
         self.looks = 0
         self.seconds = self.cores = 0.0
+        self.crowding = 1.0
+        """How many times as long it took, for what other work took of the cores."""
         self._found = 0
         self._left = threading.Event()
 
@@ -35,11 +37,12 @@ class Busy:
         self._left.set()
         self._thread.join()
         self.seconds = time.perf_counter() - self._start
-        self.cores = (time.process_time() - self._cpu) / self.seconds
+        self.cores = had = (time.process_time() - self._cpu) / self.seconds
         if not TASKS.is_dir():  # nobody tells: what cores were had must do
             self.looks = int(self.seconds / APART)
         elif self.looks:
-            self.cores = max(self.cores, self._found / self.looks)
+            self.cores = max(had, self._found / self.looks)
+            self.crowding = self.cores / max(had, APART)
 
     def _look(self) -> None:
         mine = str(threading.get_native_id())

@@ -44,8 +44,9 @@ class _Known:
         if looks < ENOUGH:
             return None
         cores = sum(one.cores * one.looks for one in telling) / looks
-        seconds = min(one.seconds for one in telling)
-        return Measured(seconds, cores, max(one.memory for one in self.alone), looks)
+        quickest = min(telling, key=lambda one: one.seconds)
+        memory = max(one.memory for one in self.alone)
+        return replace(quickest, cores=cores, memory=memory, looks=looks)
 
     @property
     def disappoints(self) -> bool:
@@ -134,7 +135,9 @@ class Packed:
         if job.part == "valid" and all(row.status == "ok" for row in rows):
             peak = max(row.peak_bytes for row in rows) - held
             memory = max(0, peak, job.needs.memory or 0)
-            known.alone.append(Measured(busy.seconds, busy.cores, memory, busy.looks))
+            known.alone.append(Measured(
+                busy.seconds, busy.cores, memory, busy.looks, busy.crowding
+            ))  # fmt: skip
         return future
 
     def _submit(self, known: _Known, job: Job) -> Pending:

@@ -31,6 +31,8 @@ class Measured:
     """Bytes that it held at most, beside what is held anyway."""
     looks: int = ENOUGH
     """How often its threads were looked at."""
+    crowding: float = 1.0
+    """How many times as long it took as on a machine without other work."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def pack(one: Measured, left: int, machine: Machine) -> Packing:
         if jobs * threads <= machine.cores:
             each = one.seconds * _slower(one.cores, machine.alone, threads)
             rounds = -(-left // jobs)
-            seconds[jobs] = machine.start + rounds * each
+            seconds[jobs] = machine.start * one.crowding + rounds * each
     best = min(seconds, key=lambda jobs: (seconds[jobs], jobs))
     if best > 1 and seconds[best] < WORTH * seconds[1]:
         return Packing(best, machine.beside(best), busy)

@@ -31,7 +31,7 @@ def worker(*models) -> Worker:
 class Serial:
     """Stands for `Busy`: whatever is fitted took nine seconds of one core."""
 
-    cores, seconds, looks = 1.0, 9.0, ENOUGH
+    cores, seconds, looks, crowding = 1.0, 9.0, ENOUGH, 1.0
 
     def __enter__(self):
         return self

@@ -37,6 +37,12 @@ def test_processes_are_not_started_for_little():
     assert pack(replace(SERIAL, seconds=0.1), 9, replace(EIGHT, start=0.0)).jobs > 1
 
 
+def test_a_crowd_makes_starting_processes_longer_too():
+    fits = replace(SERIAL, seconds=1.0)
+    assert pack(fits, 16, EIGHT).jobs > 1
+    assert pack(replace(fits, crowding=10.0), 16, EIGHT).jobs == 1
+
+
 def test_two_fits_are_not_packed_into_memory_for_one():
     packing = pack(replace(SERIAL, memory=40 * GB), 16, EIGHT)
     assert packing.jobs == 1
@@ -91,6 +97,7 @@ def test_a_thread_that_computes_is_one_core_however_many_others_want_it():
     with Busy() as busy_one:
         spin(10, busy_one)
     assert 0.8 <= busy_one.cores <= 1.3
+    assert busy_one.crowding >= 1.0
     assert busy_one.seconds >= 10 * APART
 
 
