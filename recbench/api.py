@@ -64,7 +64,7 @@ def run(
     reveal_test: bool = False,
     validate: bool | None = None,
     output: Path | str | None = None,
-    jobs: int = 1,
+    jobs: int | str = 1,
     executor: str = "local",
     scheduler: str | None = None,
     threads: int | None = None,

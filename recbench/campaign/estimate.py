@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import pandas as pd
 from scipy import sparse
 
+from recbench.campaign.needs import asked_for, operations_of
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import compute_threads
-from recbench.errors import RecbenchError, check_takes
+from recbench.errors import RecbenchError
 from recbench.linalg.speed import gemm_gflops, seconds_for
 from recbench.models.context import Context
 from recbench.registry import MODELS, build
@@ -35,24 +36,6 @@ class Estimate:
     seconds: float | None = None
     measured: bool = False
     """Whether the time is that of earlier fits, ranking included."""
-
-
-class _Demand(Exception):
-    """A fit asked for memory: that is all a probe wants to know."""
-
-    def __init__(self, needed: int, what: str, on_disk: bool) -> None:
-        super().__init__(needed)
-        self.needed, self.what, self.on_disk = needed, what, on_disk
-
-
-class _Probe(Context):
-    """Lets a fit get no further than to what it asks for."""
-
-    def reserve(self, needed: int, what: str, advice: str) -> None:
-        raise _Demand(needed, what, on_disk=False)
-
-    def reserve_disk(self, needed: int, what: str) -> None:
-        raise _Demand(needed, what, on_disk=True)
 
 
 def estimates(runner: Runner) -> list[Estimate]:
@@ -92,18 +75,10 @@ def estimate(
 
 
 def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
-    models = [trial.model for trial in task.trials]
-    if models[0].reserves:
-        probe = _Probe(
-            threads=ctx.threads, dtype=ctx.dtype, scratch=ctx.scratch, strangers=ctx.strangers
-        )
-        try:
-            models[0].family.fit(models, train, probe)
-        except _Demand as demand:
-            return Estimate(task, demand.needed, demand.what, demand.on_disk)
-        except RecbenchError:  # it will be a row with a reason
-            return Estimate(task)
-    return Estimate(task)
+    asked = asked_for([trial.model for trial in task.trials], train, ctx)
+    if asked is None:
+        return Estimate(task)
+    return Estimate(task, asked.size, asked.what, asked.on_disk)
 
 
 def _timed(
@@ -114,10 +89,7 @@ def _timed(
     gflops: Callable[[], float],
 ) -> Estimate:
     models = [trial.model for trial in fit.task.trials]
-    given, count = (models, train, ctx), models[0].family.operations
-    what = f"operations of the family of {models[0].name}"
-    check_takes(count, given, what, "operations(self, models, train, ctx)")
-    operations = count(*given)
+    operations = operations_of(models, train, ctx)
     if operations is not None:
         return replace(fit, seconds=seconds_for(operations, gflops()))
     if models[0].name in earlier:

@@ -1,30 +1,26 @@
-"""Where groups of trials are worked on: in this process, in others, or on a Dask cluster.
+"""Where groups of trials are worked on: in this process, in others, or on a cluster.
 
-All three (those of this machine are in `processes`) take a group and give back a
+All three (`processes` has those of this machine, `cluster` the others) take a group and give back a
 `concurrent.futures.Future` of its outcomes. Only the runner writes results, so it does not matter
 where the numbers come from.
 """
 
 import pickle
-import queue
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from recbench.campaign.slots import Said, Throttle
+from recbench.campaign.slots import Said
+from recbench.campaign.tasks import Task
 from recbench.campaign.worker import Job, Outcome, Worker
-from recbench.errors import UsageError
 from recbench.linalg.types import Note, quiet
 from recbench.registry import load_plugin
 
 Pending = Future[list[Outcome]]
-"""The outcomes of a group, or WorkerDied."""
-TRIES = 2
-"""How often a cluster starts a task again whose worker was lost."""
+"""The outcomes of a group; WorkerDied; or Refused, where there is no place for it."""
 
 
 class WorkerDied(Exception):
@@ -34,14 +30,20 @@ class WorkerDied(Exception):
 class Executor(Protocol):
     """What the runner asks of a place where work is done."""
 
-    slots: int
-    """How many groups may be under way at once."""
+    weighs: bool
+    """Whether it must be told what a group needs."""
+
+    def takes(self, task: Task, ahead: Sequence[Task], running: int) -> bool:
+        """Whether a group may begin now, beside so many; `ahead` has it and those after it."""
 
     def submit(self, job: Job) -> Pending:
         """Start on a group."""
 
     def heard(self) -> Iterable[Said]:
         """What workers elsewhere have said of their progress since the last time."""
+
+    def crew(self) -> Sequence[Mapping[str, Any]]:
+        """The kinds of machines that groups were sent to, if it was not this one."""
 
     def close(self, *, wait: bool) -> None:
         """Stop; without waiting, work under way is thrown away."""
@@ -50,11 +52,15 @@ class Executor(Protocol):
 class InProcess:
     """Works in this process, one group at a time; submitting is doing."""
 
-    slots = 1
+    weighs = False
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         settle_in(worker, 0, worker.context.progress)
+
+    def takes(self, task: Task, ahead: Sequence[Task], running: int) -> bool:
+        """One at a time."""
+        return running == 0
 
     def submit(self, job: Job) -> Pending:
         """Do the work before returning."""
@@ -64,6 +70,10 @@ class InProcess:
 
     def heard(self) -> Iterable[Said]:
         """Nothing: the worker speaks for itself."""
+        return ()
+
+    def crew(self) -> Sequence[Mapping[str, Any]]:
+        """This machine alone."""
         return ()
 
     def close(self, *, wait: bool) -> None:
@@ -87,89 +97,30 @@ class Parcel:
 
     def open(self) -> Worker:
         """Unpack, once in each process."""
-        if self.key not in _OPENED:
-            for path in self.plugins:
-                load_plugin(Path(path))
-            _OPENED.clear()
-            # Only ever bytes this program made: they came through its own pipe or its own cluster.
-            _OPENED[self.key] = pickle.loads(self.pickled)  # noqa: S301
-        return _OPENED[self.key]
+        return opened(self.key, self.plugins, lambda: self.pickled)
 
 
 _OPENED: dict[str, Worker] = {}
 
 
+def opened(key: str, plugins: Iterable[str], read: Callable[[], bytes]) -> Worker:
+    """A worker that was packed: read once in each process, until another one is."""
+    if key not in _OPENED:
+        for path in plugins:
+            load_plugin(Path(path))
+        _OPENED.clear()
+        # Only ever bytes this program made: they came through its own pipe or its own cluster.
+        _OPENED[key] = pickle.loads(read())  # noqa: S301
+    return _OPENED[key]
+
+
 def work_on(parcel: Parcel, job: bytes) -> list[Outcome]:
     """What happens in another process, which must know the plugins before it meets their models."""
     worker = parcel.open()
-    return worker.work(pickle.loads(job))  # noqa: S301 - as in `Parcel.open`
+    return worker.work(pickle.loads(job))  # noqa: S301 - as in `opened`
 
 
 def settle_in(worker: Worker, slot: int, progress: Note) -> None:
     """Give a worker its device and a way to say how far it is."""
     device = worker.devices[slot % len(worker.devices)]
     worker.context = replace(worker.context, device=device, progress=progress)
-
-
-class Dask:
-    """Works on a Dask cluster; data are sent to each worker once, lost work is done again."""
-
-    def __init__(self, parcel: Parcel, address: str, timeout: str = "20s") -> None:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise UsageError(
-                "--executor dask needs an extra: pip install 'recbench-suite[dask]'"
-            ) from None
-        connect: Any = Client  # distributed has no types
-        try:
-            self._client = connect(address, set_as_default=False, timeout=timeout)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"no Dask scheduler answers at {address} ({error})") from error
-        self.slots = max(1, 2 * len(self._client.scheduler_info()["workers"]))
-        self._parcel = self._client.scatter(parcel, broadcast=True, hash=False)
-        self._topic, self._said = f"recbench-{parcel.key}", queue.SimpleQueue[Said]()
-        self._client.subscribe_topic(self._topic, lambda event: self._said.put(tuple(event[1])))
-
-    def submit(self, job: Job) -> Pending:
-        """Hand a group to the cluster."""
-        future: Pending = Future()
-        remote = self._client.submit(
-            _work_there, self._parcel, pickle.dumps(job), self._topic, pure=False, retries=TRIES
-        )
-        remote.add_done_callback(partial(_settle, future))
-        return future
-
-    def heard(self) -> Iterable[Said]:
-        """What came in through the scheduler."""
-        return [self._said.get() for _ in range(self._said.qsize())]
-
-    def close(self, *, wait: bool) -> None:
-        """Leave the cluster; work under way is cancelled."""
-        self._client.close()
-
-
-def _work_there(parcel: Parcel, job: bytes, topic: str) -> list[Outcome]:
-    """What happens on a worker of a cluster."""
-    from distributed import get_worker
-
-    throttle, there = Throttle(), get_worker()
-
-    def progress(what: str, done: int, total: int) -> None:
-        if throttle.passes(what, done, total):
-            there.log_event(topic, (f"{what} [{there.name}]", done, total))
-
-    settle_in(parcel.open(), 0, progress)
-    return work_on(parcel, job)
-
-
-def _settle(future: Pending, remote: Any) -> None:
-    """Pass the end of a task on the cluster to the future that stands for it here."""
-    from distributed.scheduler import KilledWorker
-
-    try:
-        future.set_result(remote.result())
-    except KilledWorker as error:
-        future.set_exception(WorkerDied(str(error)))
-    except BaseException as error:  # noqa: BLE001 - whatever it was, the waiting thread must hear it
-        future.set_exception(error)

@@ -34,6 +34,17 @@ class Machine(TypedDict):
     packages: dict[str, str | None]
 
 
+class Crew(TypedDict):
+    """Machines that are alike, and the workers on them."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    platform: str
+    blas: list[Blas]
+    workers: list[str]
+
+
 class Data(TypedDict):
     """What a run was made on."""
 
@@ -60,6 +71,8 @@ class Run(TypedDict):
     dataset: Data
     peak_memory_bytes: int
     environment: Machine
+    crew: NotRequired[list[Crew]]
+    """The machines of a cluster that fitted, kinds of them; `environment` is the one that asked."""
     unbegun: NotRequired[dict[str, int]]
     """By model: how many trials were not begun, since its time was used up."""
 

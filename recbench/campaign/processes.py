@@ -16,7 +16,7 @@ import signal
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +28,7 @@ from typing import Any
 
 from recbench.campaign.executors import Parcel, Pending, WorkerDied, settle_in, work_on
 from recbench.campaign.slots import Listener, Said, Slot
+from recbench.campaign.tasks import Task
 from recbench.campaign.worker import Job, Outcome
 from recbench.errors import RecbenchError
 
@@ -86,20 +87,29 @@ class Processes:
     _closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while a process is started, so that none is when all are being ended."""
+    weighs = False
 
     def __post_init__(self) -> None:
         """Make room; processes are started when there is work for them."""
         self._folder = tempfile.TemporaryDirectory(prefix="recbench-slots-")
         self._listener = Listener(Path(self._folder.name))
         self._seats = [_Seat(number) for number in range(self.slots)]
-        self._free = queue.SimpleQueue[_Seat]()
-        for seat in self._seats:
+        self._free = queue.LifoQueue[_Seat]()  # few of them are started for little work
+        for seat in reversed(self._seats):
             self._free.put(seat)
         self._threads = ThreadPoolExecutor(self.slots)
+
+    def takes(self, task: Task, ahead: Sequence[Task], running: int) -> bool:
+        """As many as there are processes."""
+        return running < self.slots
 
     def heard(self) -> Iterable[Said]:
         """What the processes noted."""
         return self._listener.heard()
+
+    def crew(self) -> Sequence[Mapping[str, Any]]:
+        """This machine alone."""
+        return ()
 
     def submit(self, job: Job) -> Pending:
         """Hand a group to a process that has none."""

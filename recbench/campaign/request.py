@@ -7,6 +7,7 @@ before any data are touched.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ import pandas as pd
 
 from recbench.brackets import taken_apart
 from recbench.campaign.budget import seconds_of, unbegun
-from recbench.campaign.executors import Dask, Executor, InProcess, Parcel
+from recbench.campaign.executors import Executor, InProcess, Parcel
 from recbench.campaign.folder import Campaign, default_folder
 from recbench.campaign.keep import NOTHING, Keep
+from recbench.campaign.packed import Packed
 from recbench.campaign.plan import CHOSEN, Plan, metric_to_select
 from recbench.campaign.processes import Processes
 from recbench.campaign.row import Row
@@ -46,6 +48,7 @@ from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 from recbench.splits.base import SplitRule
 
 SEARCHES = ("grid", "random", "tpe", "halving")
+AUTO_JOBS = "auto"
 MOST = {"trials": 1_000_000, "jobs": 1000, "threads": 10_000}
 """More of them are typing errors, and would take all memory."""
 KNOWN = {
@@ -106,7 +109,8 @@ class Request:
     one_each: bool = False
     """Whether several settings of a model are refused, since nothing would choose among them."""
     output: Path | None = None
-    jobs: int = 1
+    jobs: int | str = 1
+    """How many groups at once; AUTO_JOBS: as many as are faster."""
     threads: int | None = None
     """Of each process; None: every core, divided by the jobs."""
     executor: str = "local"
@@ -159,16 +163,21 @@ class Request:
         """What carries the plan out in its folder; it knows what is finished and starts nothing."""
         plan, proposals = self.plan()
         context = Context(
-            threads=self.threads or max(1, usable_cores() // self.jobs),
-            scratch=self.scratch, progress=self.progress,
+            threads=self.threads or max(1, usable_cores() // (self._jobs or 1)),
+            scratch=self._there(self.scratch), progress=self.progress,
         )  # fmt: skip
         folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
-        worker = Worker(plan, context, self.debug, self.trace, self.keep, self.devices)
+        keep = Keep(self._there(self.keep.models), self._there(self.keep.lists))
+        worker = Worker(plan, context, self.debug, self.trace, keep, self.devices)
         return Runner(
             worker, Campaign(folder), force=self.force, same_code=self.same_code,
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,
             search=proposals, at_work=self.at_work, limit=seconds_of(self.time_limit),
         )  # fmt: skip
+
+    def _there(self, folder: Path | None) -> Path | None:
+        """A folder as workers must call it: those of a cluster stand in folders of their own."""
+        return folder.resolve() if folder and self.executor == "dask" else folder
 
     def run(self) -> Finished:
         """Run what is missing; an interrupt says how far it came."""
@@ -180,7 +189,7 @@ class Request:
         for trial in runner.todo():
             if trial.model.extra and self.executor == "local":  # else it may be there, not here
                 refuse_without(trial.model.extra, trial.model.name)
-        runner.executor = self._executor(runner.worker)
+        runner.executor = self._executor(runner)
         try:
             rows = runner.run()
         except KeyboardInterrupt as interrupt:
@@ -200,7 +209,9 @@ class Request:
                 raise unknown(word, str(getattr(self, word)), values)
         for word, most in MOST.items():
             number = getattr(self, word)
-            if number is not None and not 1 <= number <= most:
+            if isinstance(number, str) and number != AUTO_JOBS:
+                raise UsageError(f"{word} must be a number or {AUTO_JOBS}, not {number}")
+            if isinstance(number, int) and not 1 <= number <= most:
                 raise UsageError(f"{word} must be from 1 to {most:,}, not {number}")
         self._check_search()
         self.keep.check()
@@ -332,13 +343,33 @@ class Request:
             metrics.append(select)
         return metrics, metric_to_select(metrics, select.text)
 
-    def _executor(self, worker: Worker) -> Executor:
+    def _executor(self, runner: Runner) -> Executor:
         """Where groups of trials are fitted."""
+        worker = runner.worker
         if self.executor == "dask" and self.scheduler is not None:
-            return Dask(Parcel.of(worker, self.plugins), self.scheduler)
-        if self.jobs > 1 or (not self.debug and may_not_fit(worker.plan)):
-            return Processes(Parcel.of(worker, self.plugins), self.jobs)
-        return InProcess(worker)
+            from recbench.campaign.cluster.executor import Cluster  # brings what most runs do not
+            from recbench.campaign.cluster.link import DaskLink  # need, asyncio for one
+
+            return Cluster(
+                Parcel.of(worker, self.plugins), partial(DaskLink, self.scheduler),
+                threads=self.threads, folder=runner.campaign.folder,
+                scratch=worker.context.scratch, announce=self.announce,
+            )  # fmt: skip
+        parcel = partial(Parcel.of, worker, self.plugins)
+        small = not self.debug and may_not_fit(worker.plan)
+        if self._jobs is None and small:
+            self.announce("one fit at a time: a limit of memory leaves no room for two")
+        if (self._jobs or 1) > 1 or small:
+            return Processes(parcel(), self._jobs or 1)
+        cores = usable_cores()
+        if self._jobs or cores == 1 or self.debug or _known_here_alone(worker.plan):
+            return InProcess(worker)
+        return Packed(worker, parcel, cores, threads=self.threads, announce=self.announce)
+
+    @property
+    def _jobs(self) -> int | None:
+        """How many groups at once; None: it is found out."""
+        return self.jobs if isinstance(self.jobs, int) else None
 
 
 LIBRARIES = 100 << 20
@@ -352,7 +383,12 @@ def may_not_fit(plan: Plan) -> bool:
     process knows, those of a notebook.
     """
     left = left_by_limits()
-    if any(type(thing).__module__ == "__main__" for thing in (plan.rule, *plan.models)):
+    if _known_here_alone(plan):
         return False
     dense = plan.dataset.n_items**2 * np.dtype(plan.dtype).itemsize
     return left is not None and left < LIBRARIES + 2 * dense
+
+
+def _known_here_alone(plan: Plan) -> bool:
+    """Whether something of a plan was defined in a notebook, and no other process can import it."""
+    return any(type(thing).__module__ == "__main__" for thing in (plan.rule, *plan.models))

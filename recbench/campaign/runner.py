@@ -28,6 +28,7 @@ from recbench.campaign.guards import (
     refuse_other_code,
     refuse_other_data,
 )
+from recbench.campaign.needs import Needs, needs_of
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row, furthest
 from recbench.campaign.search.proposals import Listed, Proposals
@@ -35,7 +36,7 @@ from recbench.campaign.selection import leaders, needless, selected
 from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.environment import describe, peak_memory
-from recbench.errors import DataError, counted
+from recbench.errors import DataError, Refused, counted
 from recbench.files import readable
 from recbench.models.checkpoint import Checkpoint
 
@@ -119,7 +120,7 @@ class Runner:
                 self.campaign.forget_claims()
                 self.campaign.forget_checkpoints()
                 self.campaign.write_table(self.plan.select)
-                self._describe(ended)
+                self._describe(ended, executor.crew())
         return self.rows()
 
     def replay(self) -> None:
@@ -314,7 +315,7 @@ class Runner:
         try:
             while tasks or running:
                 tell(sum(len(task.trials) for task in [*tasks, *running.values()]))
-                for task in self._startable(tasks, running.values(), executor.slots):
+                for task in self._startable(tasks, running.values(), executor):
                     self.at_work([other.title for other in [*running.values(), task]])
                     running[executor.submit(self._job(task))] = task
                 if running:
@@ -329,14 +330,18 @@ class Runner:
                 task.release()
 
     def _startable(
-        self, tasks: list[Task], running: Collection[Task], slots: int
+        self, tasks: list[Task], running: Collection[Task], executor: Executor
     ) -> Iterator[Task]:
         """Reserve tasks that nobody is at, taking them off the list; drop what others finished."""
         for task in list(tasks):
-            if len(running) >= slots or any(other.suspect for other in running):
+            if any(other.suspect for other in running):
                 return
             if task.suspect and running:
                 continue
+            if executor.weighs and task.needs is None:
+                task.needs = self._needs(task)
+            if not executor.takes(task, tasks, len(running)):
+                return
             task.claim = self.campaign.claim(task.step)
             if task.claim is None:
                 continue
@@ -358,7 +363,16 @@ class Runner:
             chosen = [row for row in rows if row.part == "valid" and row.trial in ids]
             rounds = {row.text: row.rounds for row in chosen}
         task.find_place(self.campaign.checkpoints, self.worker)
-        return Job(task.trials, task.part, leaders(rows, self.plan.select), rounds, task.saved)
+        return Job(
+            task.trials, task.part, leaders(rows, self.plan.select), rounds, task.saved,
+            task.needs or Needs(),
+        )  # fmt: skip
+
+    def _needs(self, task: Task) -> Needs:
+        """What fitting a task takes, as far as its models say."""
+        context = replace(self.worker.context, strangers=self.worker.strangers)
+        train, _ = self.worker.split.stage(task.part)
+        return needs_of([trial.model for trial in task.trials], train, context)
 
     def _clear_checkpoints(self, going_on: Sequence[Trial] = ()) -> None:
         """Remove what is saved of fits that are not needed any more.
@@ -388,6 +402,8 @@ class Runner:
                 outcomes = self._lost(task, death) if task.suspect else []
                 tasks += [] if task.suspect else [task]
                 task.suspect = True
+            except Refused as refusal:
+                outcomes = [self.worker.lost(trial, task.part, refusal) for trial in task.trials]
             try:
                 for outcome in outcomes:
                     if outcome.provisional:
@@ -427,8 +443,8 @@ class Runner:
         self.campaign.record(row, outcome.values, traced)
         self.old.discard((row.trial, row.part, row.stopped))
 
-    def _describe(self, status: str) -> None:
-        """Bring what the manifest says of this run up to date."""
+    def _describe(self, status: str, crew: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Bring what the manifest says of this run up to date, with who else worked for it."""
         data, plan = self.plan.dataset, self.plan
         self.campaign.add_run({
             "id": self.id, "status": status, "command": [readable(word) for word in self.command],
@@ -443,6 +459,7 @@ class Runner:
                 "provenance": dict(data.provenance),
             },
             "peak_memory_bytes": peak_memory(), "environment": self.environment,
+            **({"crew": list(crew)} if crew else {}),
         })  # fmt: skip
 
     @cached_property

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from recbench.campaign.needs import Needs
 from recbench.campaign.plan import Trial, trial_id
 from recbench.campaign.worker import Worker
 from recbench.environment import code_digest
@@ -26,8 +27,15 @@ class Task:
     begun: float = 0.0
     """When it was started on, by the monotonic clock."""
     claim: FileLock | None = None
+    needs: Needs | None = None
+    """What it takes, once an executor wants to know."""
     saved: Path | None = None
     """Where its fits are saved, once it is started on."""
+
+    @property
+    def name(self) -> str:
+        """The model that it is of, of several the first."""
+        return self.trials[0].model.name
 
     @property
     def title(self) -> str:

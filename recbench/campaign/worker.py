@@ -17,6 +17,7 @@ import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
 from recbench.campaign.keep import NOTHING, Keep
+from recbench.campaign.needs import Needs
 from recbench.campaign.plan import Plan, Trial
 from recbench.campaign.row import Row
 from recbench.campaign.selection import Leaders, best, merit
@@ -56,6 +57,9 @@ class Job:
     """By a model's text: after how many rounds it was handed out on validation."""
     checkpoint: Path | None = None
     """Where fits in rounds are saved, if that folder's campaign is on the same machine."""
+    needs: Needs = field(default_factory=Needs)
+    threads: int | None = None
+    """For this job; None: those of the worker."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,15 @@ class Worker:
         """Compute in the precision of the plan."""
         self.context = replace(self.context, dtype=np.dtype(self.plan.dtype))
         self._checksum: int | None = None  # of the split as it was made
+        self.dividing = 0.0
+        """What making the split has taken."""
 
     @cached_property
     def split(self) -> Split:
         """The split, made when the first trial needs it."""
+        start = CLOCK.now()
         split = self.plan.rule.divide(self.plan.dataset)
+        self.dividing = CLOCK.now() - start
         before, self._checksum = self._checksum, split.checksum
         if before not in (None, self._checksum):
             raise DataError("a model changed the data in memory; run it again without that model")
@@ -133,11 +141,11 @@ class Worker:
             if refusal is None:
                 able.append(trial)
             else:
-                refused.append(self._lost(trial, job.part, refusal))
+                refused.append(self.lost(trial, job.part, refusal))
         if not able:
             return refused
-        stood = CLOCK.stood
-        with compute_threads(self.context.threads), compiling_told(self.context.progress):
+        stood, threads = CLOCK.stood, job.threads or self.context.threads
+        with compute_threads(threads), compiling_told(self.context.progress):
             try:
                 done = list(self._work(replace(job, trials=able)))
                 self._check_split()
@@ -148,7 +156,7 @@ class Worker:
                 if self.debug:
                     raise
                 took = (CLOCK.now() - start) / len(able)
-                done = [self._lost(trial, job.part, error, took) for trial in able]
+                done = [self.lost(trial, job.part, error, took) for trial in able]
         compiling = (CLOCK.stood - stood) / max(len(done), 1)
         return refused + [replace(o, row=replace(o.row, compile_seconds=compiling)) for o in done]
 
@@ -173,7 +181,7 @@ class Worker:
             elif self.debug:
                 raise one[1]
             else:
-                yield self._lost(one[0], part, *one[1:])
+                yield self.lost(one[0], part, *one[1:])
         outcomes = list(self._measure(fitted, part))
         if part == "test" and self.keep.anything:
             outcomes = [self._kept(outcome, fitted) for outcome in outcomes]
@@ -206,7 +214,7 @@ class Worker:
         first = best((o.row for o in outcomes if o.row.rival == trial.rival), select)
         return first.trial == trial.id and (before is None or merit(first, select) < before)
 
-    def _lost(self, trial: Trial, part: str, error: BaseException, seconds: float = 0.0) -> Outcome:
+    def lost(self, trial: Trial, part: str, error: BaseException, seconds: float = 0.0) -> Outcome:
         """A trial without numbers, for all the seconds that it took."""
         status, reason = _verdict(error)
         return Outcome(self.plan.row(
@@ -240,6 +248,7 @@ class Worker:
         here = saved is not None and saved.parents[1].is_dir()
         return replace(
             self.context,
+            threads=job.threads or self.context.threads,
             seed=job.trials[0].seed,
             stop=job.trials[0].stop,
             validate=judge.chooses if judge else None,
@@ -297,7 +306,7 @@ class Worker:
         seconds = (CLOCK.now() - start) / len(fitted)
         for one, values in measured:
             if isinstance(values, BaseException):
-                yield self._lost(one.trial, part, values, one.seconds)
+                yield self.lost(one.trial, part, values, one.seconds)
                 continue
             means = {m.text: float(np.mean(values[m.text])) for m in self.plan.metrics}
             row = self.plan.row(

@@ -1,7 +1,7 @@
 """`recbench run --dry-run`: what a run would do and take, in words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 
 
-def explain(runner: "Runner", jobs: int) -> None:
+def explain(runner: "Runner", jobs: int | str) -> None:
     """Print trials, memory and time of a run, without running anything."""
     from recbench.campaign.estimate import estimates
 
@@ -25,8 +25,11 @@ def explain(runner: "Runner", jobs: int) -> None:
     for line in [*runner.source.outlook, *_counts(runner, fits), *_limit(runner)]:
         click.echo(line)
     if fits:
-        click.echo(f"memory: {_memory(fits, jobs)}")
+        click.echo(f"memory: {_memory(fits, jobs if isinstance(jobs, int) else 1)}")
         click.echo(f"time: {_time(fits)}")
+    if fits and not isinstance(jobs, int):
+        for line in _jobs(fits, runner.worker.context.threads):
+            click.echo(line)
     for one in fits:
         first, *others = (_named(trial, len(plan.seeds) > 1) for trial in one.task.trials)
         click.echo(f"  {first}: {_size(one)}, {_seconds(one)}")
@@ -80,6 +83,27 @@ def _memory(fits: Sequence["Estimate"], jobs: int) -> str:
     disk = sum(one.memory or 0 for one in fits if one.on_disk)
     parts += [f"{disk / 1e9:.2f} GB on disk"] if disk else []
     return "; ".join([*parts, *_unknown([one for one in fits if one.memory is None])])
+
+
+def _jobs(fits: Sequence["Estimate"], threads: int) -> Iterator[str]:
+    """What is known beforehand of how many fits there will be at once, model by model."""
+    from recbench.campaign.packing import FIRST, foreseen
+    from recbench.environment import free_memory, held_memory, usable_cores
+
+    cores, count = usable_cores(), f"{threads} thread{'' if threads == 1 else 's'}"
+    if cores == 1:
+        yield "jobs: one fit at a time: there is one core"
+        return
+    yield (
+        f"jobs: one fit at a time, on {count}, until {FIRST} of a model or more are "
+        "measured; then as many as end sooner"
+    )
+    for name in dict.fromkeys(one.task.name for one in fits):
+        some = [one for one in fits if one.task.name == name]
+        memory = max((one.memory or 0 for one in some if not one.on_disk), default=0)
+        seconds = None if some[0].measured else some[0].seconds
+        room = free_memory(), held_memory()
+        yield f"  {name}: {foreseen(len(some), memory, seconds, cores, *room)}"
 
 
 def _time(fits: Sequence["Estimate"]) -> str:

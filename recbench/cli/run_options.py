@@ -72,6 +72,18 @@ def _plain(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+class Jobs(click.ParamType):  # type: ignore[type-arg]
+    """A number of processes, or a word that leaves it to the run."""
+
+    name, wanted = "N|auto", "a whole number from 1, or auto"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        """Read either."""
+        return "auto" if value == "auto" else click.IntRange(min=1).convert(value, param, ctx)
+
+
 DATA = [
     click.option("-d", "--dataset", default="debian", show_default=True,
                  shell_complete=complete("datasets"),
@@ -189,14 +201,18 @@ WHAT = [
 HOW = [
     click.option("-o", "--output", type=PATH,
                  help="Results folder; default results/DATASET-SPLIT."),
-    click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
-                 help="Fit so many groups of trials at once, each in its own process."),
+    click.option("-j", "--jobs", type=Jobs(), default=1, show_default=True,
+                 help="Fit so many groups of trials at once, each in its own process. auto: fit "
+                      "alone until it is measured what fits take, then as many at once, with as "
+                      "many threads each, as end sooner and have memory; --dry-run says more."),
     click.option("--executor", type=click.Choice(["local", "dask"]), default="local",
-                 show_default=True, help="Fit on this machine or on a Dask cluster."),
+                 show_default=True,
+                 help="Fit on this machine or on the workers of a Dask cluster."),
     click.option("--scheduler", metavar="ADDRESS",
                  help="With --executor dask: its scheduler, such as tcp://host:8786."),
     click.option("--threads", type=click.IntRange(min=1),
-                 help="Threads of each process; default: every core, divided by --jobs."),
+                 help="Threads of each process; default: every core, divided by --jobs; on a "
+                      "cluster, those that each worker was started with."),
     click.option("--device", default="auto", show_default=True, metavar="WORD",
                  help="Where models compute that PyTorch trains: cpu, or cuda:0 for the first "
                       "graphics processor; auto: that one if there is one. Several with commas "

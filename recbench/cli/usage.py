@@ -79,4 +79,6 @@ def _wanted(param: click.Parameter) -> str:
         return f"a whole number from {kind.min}"
     if isinstance(kind, click.types.IntParamType):
         return "a whole number"
-    return "a number" if isinstance(kind, click.types.FloatParamType) else "a word"
+    if isinstance(kind, click.types.FloatParamType):
+        return "a number"
+    return str(getattr(kind, "wanted", "a word"))

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 import toys
-from recbench.campaign.executors import Dask, InProcess, Parcel, work_on
+from recbench.campaign.executors import InProcess, Parcel, work_on
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
 from recbench.campaign.processes import Processes
 from recbench.campaign.runner import Runner
 from recbench.campaign.worker import Job, Worker
-from recbench.errors import UsageError
 from recbench.evaluate.metrics import parse_metric
 from recbench.models.linear import lae
 from recbench.registry import MODELS, load_plugin
@@ -206,46 +205,3 @@ def test_claims_of_a_dead_process_are_free(tmp_path):
     held = campaign.claim("step")
     assert held is not None
     held.release()
-
-
-@pytest.fixture
-def cluster():
-    """A Dask cluster of two worker processes on loopback."""
-    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-    ) as made:
-        yield made
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path, cluster):
-    made = worker(*GRID)
-    Runner(made, Campaign(tmp_path / "one"), InProcess(made)).run()
-    executor = Dask(Parcel.of(made), cluster.scheduler_address)
-    told = []
-    made.context.progress = lambda *note: told.append(note)
-    second = Runner(made, Campaign(tmp_path / "two"), executor)
-    named: list[list[str]] = []
-    second.at_work = lambda names: named.append([*names])
-    records, record = [], second._record
-
-    def kill_one(outcome) -> None:
-        if not records:
-            next(iter(cluster.workers.values())).process.process.kill()
-        records.append(outcome)
-        record(outcome)
-
-    second._record = kill_one  # type: ignore[method-assign]
-    second.run()
-    assert len(records) >= len(GRID)
-    assert any(what.startswith("inverse of") for what, _, _ in told)  # from the workers
-    assert max(map(len, named)) > 1  # what each was given
-    assert table(tmp_path / "one") == table(tmp_path / "two")
-
-
-def test_a_scheduler_that_is_not_there_is_one_sentence():
-    pytest.importorskip("distributed", reason="needs the extra 'dask'")
-    with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
-        Dask(Parcel.of(worker(lae.Ease())), "tcp://127.0.0.1:9", timeout="1s")

@@ -8,7 +8,11 @@ import pytest
 
 import toys
 from recbench import api
+from recbench.campaign import request
+from recbench.campaign.executors import InProcess
 from recbench.campaign.keep import Keep
+from recbench.campaign.packed import Packed
+from recbench.campaign.processes import Processes
 from recbench.campaign.request import KNOWN, Request
 from recbench.cli.run import command
 from recbench.data.open import OwnFile
@@ -139,7 +143,9 @@ split: weak
 
 def results(folder: Path) -> tuple[list[dict], bytes]:
     """The rows of a campaign without what differs from run to run, and the table."""
-    changing = ("run", "fit_seconds", "score_seconds", "peak_bytes", "digest")
+    changing = (
+        "run", "fit_seconds", "score_seconds", "compile_seconds", "peak_bytes", "digest",
+    )  # fmt: skip
     lines = (folder / "trials.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     kept = [{key: row[key] for key in row if key not in changing} for row in rows]
@@ -265,3 +271,36 @@ def test_an_interrupt_says_how_far_it_came(recbench, own, folder):
     result = recbench(*words, "-o", "again")
     assert result.exit_code == 130
     assert result.stderr.startswith("\ninterrupted after 1 of 3 trials; what is finished is kept")
+
+
+def executor_of(monkeypatch, cores: int = 4, left: int | None = None, **words):
+    monkeypatch.setattr(request, "usable_cores", lambda: cores)
+    monkeypatch.setattr(request, "left_by_limits", lambda: left)
+    asked = Request(data=toys.two_tastes(), models=["popularity"], **words)
+    runner = asked.runner()
+    executor = asked._executor(runner)
+    executor.close(wait=True)
+    return runner, executor
+
+
+def test_how_many_fits_there_are_at_once_may_be_left_to_the_run(folder, monkeypatch):
+    runner, executor = executor_of(monkeypatch, jobs="auto")
+    assert isinstance(executor, Packed)
+    assert runner.worker.context.threads == 4  # until it is known better
+    assert isinstance(executor_of(monkeypatch, jobs="auto", debug=True)[1], InProcess)
+    assert isinstance(executor_of(monkeypatch, jobs="auto", cores=1)[1], InProcess)
+    assert isinstance(executor_of(monkeypatch, jobs=1)[1], InProcess)
+    assert executor_of(monkeypatch, jobs=2)[0].worker.context.threads == 2
+
+
+def test_where_a_limit_leaves_little_memory_there_is_one_fit_in_a_process(folder, monkeypatch):
+    said = []
+    _, executor = executor_of(monkeypatch, jobs="auto", left=1, announce=said.append)
+    assert isinstance(executor, Processes)
+    assert executor.slots == 1
+    assert "one fit at a time: a limit of memory leaves no room for two" in said
+
+
+def test_another_word_for_jobs_is_refused(folder):
+    with pytest.raises(UsageError, match="jobs must be a number or auto, not all"):
+        Request(models=["popularity"], jobs="all").plan()

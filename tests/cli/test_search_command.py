@@ -112,6 +112,30 @@ def test_a_dry_run_tells_memory_time_and_what_is_not_known(recbench, own, folder
     assert "10 finished trials found, 0 to run" in recbench(*words, "--dry-run").stdout
 
 
+def test_a_dry_run_tells_how_many_fits_there_will_be_at_once(recbench, own, monkeypatch):
+    words = ["run", *own, "-m", "ease", "--grid", "l2=1:100:log9", "-m", "popularity", "-n"]
+    monkeypatch.setattr("recbench.environment.usable_cores", lambda: 8)
+    monkeypatch.setattr("recbench.campaign.request.usable_cores", lambda: 8)
+    said = recbench(*words, "-j", "auto").stdout
+    assert "jobs: one fit at a time, on 8 threads, until 2 of a model or more are measured" in said
+    assert "  ease: at most 7 at once (" in said
+    assert "  popularity: one at a time: it is over when measured" in said
+    assert "jobs:" not in recbench(*words, "-j", "2").stdout
+    monkeypatch.setattr("recbench.environment.usable_cores", lambda: 1)
+    said = recbench(*words, "-j", "auto").stdout
+    assert "jobs: one fit at a time: there is one core" in said
+
+
+def test_a_run_that_finds_out_how_many_ends_in_the_same_table(recbench, own, folder, monkeypatch):
+    monkeypatch.setattr("recbench.campaign.request.usable_cores", lambda: 2)
+    words = ["run", *own, "-m", "ease", "--grid", "l2=1:100:log9"]
+    for jobs in ("1", "auto"):
+        done = recbench(*words, "-o", jobs, "-j", jobs)
+        assert done.exit_code == 0, done.output
+    tables = [(folder / jobs / "metrics.csv").read_bytes() for jobs in ("1", "auto")]
+    assert tables[0] == tables[1]
+
+
 def test_a_dry_run_of_a_search_shows_what_it_begins_with(recbench, own):
     pytest.importorskip("optuna", reason="needs the extra 'search'")
     words = ["run", *own, "-m", "ease", *SEARCH, "--search", "tpe", "--trials", "30", "-n"]

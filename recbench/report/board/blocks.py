@@ -57,7 +57,8 @@ class Line:
     def machines(self) -> set[str]:
         """Where it was fitted."""
         runs = [run for row in self.standing.rows for run in self.source.runs_of(row)]
-        return {run["environment"]["cpu"] for run in runs}
+        crews = {machine["cpu"] for run in runs for machine in run.get("crew", ())}
+        return crews | {run["environment"]["cpu"] for run in runs if not run.get("crew")}
 
 
 @dataclass(frozen=True)

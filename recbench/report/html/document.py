@@ -8,6 +8,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from recbench.errors import counted
 from recbench.report.html.charts import Chart, Data
 
 MOST_DATA = 400
@@ -88,7 +89,14 @@ def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "recbench", f"{machine['recbench']}, commit {machine['commit'] or 'unknown'}{changes}"
     memory = f"{machine['memory_bytes'] / 1e9:.0f} GB"
     yield "machine", f"{machine['cpu']}, {machine['cores']} cores, {memory}, {machine['platform']}"
-    yield "BLAS", "; ".join(f"{b['internal_api']} {b['version']}" for b in machine["blas"])
+    yield "BLAS", _blas(machine)
+    for kind in run.get("crew", ()):
+        about = f"{kind['cpu']}, {kind['cores']} cores, {_blas(kind)}"
+        yield "fitted by", f"{counted(len(kind['workers']), 'worker')}: {about}"
     yield "packages", ", ".join(f"{name} {v}" for name, v in machine["packages"].items())
     yield "peak memory", f"{run['peak_memory_bytes'] / 1e9:.2f} GB"
     yield "data", json.dumps(data["provenance"], ensure_ascii=False)
+
+
+def _blas(machine: Mapping[str, Any]) -> str:
+    return "; ".join(f"{b['internal_api']} {b['version']}" for b in machine["blas"])

@@ -139,13 +139,29 @@ def test_without_seconds_it_says_so_and_which_run_it_was_is_not_guessed():
     assert "By one of the 2 runs of old" in words
 
 
+def test_a_cluster_counts_as_the_machines_that_it_had():
+    fitted = costly(1, 0.5, 2.0), replace(costly(2, 0.4, 4.0), model="dlae")
+    blas = [{"internal_api": "mkl", "version": "7"}]
+    crew = [
+        {"cpu": cpu, "cores": 8, "memory_bytes": 1, "platform": "", "blas": blas,
+         "workers": ["tcp://a", "tcp://b"]}
+        for cpu in ("one", "another")
+    ]  # fmt: skip
+    made = source(*fitted)
+    there = Source(made.name, made.rows, [{**made.runs[0], "crew": crew}])
+    words = "".join(data for _, _, data in board(there).texts)
+    assert "Seconds are of different machines" in words
+    assert "2 workers: one, 8 cores, mkl 7" in words
+
+
 def test_text_from_results_cannot_become_markup():
     run = source().runs[0]
     data = {**run["dataset"], "name": HOSTILE, "provenance": {HOSTILE: HOSTILE}}
     machine = {**run["environment"], "cpu": HOSTILE, "packages": {HOSTILE: HOSTILE}}
+    crew = {**machine, "workers": [HOSTILE]}
     hostile = {
-        **run, "command": [HOSTILE], "written": HOSTILE, "split": HOSTILE, "select": HOSTILE,
-        "status": HOSTILE, "dataset": data, "environment": machine,
+        **run, "crew": [crew], "command": [HOSTILE], "written": HOSTILE, "split": HOSTILE,
+        "select": HOSTILE, "status": HOSTILE, "dataset": data, "environment": machine,
     }  # fmt: skip
     bad = replace(
         RESULT, trial=HOSTILE, dataset=HOSTILE, fingerprint=HOSTILE, split=HOSTILE, model=HOSTILE,

@@ -1,0 +1,1 @@
+"""Groups of trials on the workers of a Dask cluster."""
