@@ -1,0 +1,272 @@
+"""Square tiles of SIDE x SIDE numbers worked on in registers; imports numba, so import it late.
+
+A tile is a stack of vectors, one for each of its rows. A product of two tall matrices then takes,
+for each row of them, one load and SIDE multiplications of a vector by a number: nothing goes to
+memory in between, and nothing is added up across the lanes of a vector. Loops over arrays do not
+tell the compiler so; the functions here hand it the vectors themselves.
+
+Arrays are stored by rows, and have room for whole tiles. Every number is the same sum in the same
+order, however wide the vectors of a machine are.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils as untyped
+from numba.extending import intrinsic
+
+cgutils: Any = untyped
+
+SIDE = 16
+
+WIDE = bool(llvm.get_host_cpu_features().get("avx512f"))
+SUM_BYTES = 16 * 64 if WIDE else 8 * 32
+"""Half of all registers, which is what sums may take: further ones would go to memory."""
+
+LANE, PLACE = ir.IntType(32), ir.IntType(64)
+"""Of what kind the numbers of lanes are, and those of rows and columns."""
+TOP = PLACE(0)
+"""The only row of a vector."""
+
+FUSED = ("contract",)
+"""A multiplication and the addition of its product may be one instruction."""
+
+
+def emitted(function: Callable[..., Any]) -> Any:
+    """Let compiled code call what a function generates for arguments of such types."""
+    return intrinsic(function)
+
+
+class Numbers:
+    """A matrix that an intrinsic was given: its vectors, and instructions on them."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, array: Any) -> None:
+        view = context.make_array(kind)(context, builder, array)
+        self.builder, self.data = builder, view.data
+        self.step = cgutils.unpack_tuple(builder, view.shape)[-1]
+        self.number = context.get_value_type(kind.dtype)
+        self.vector = ir.VectorType(self.number, SIDE)
+        self.bytes = context.get_abi_sizeof(self.number)
+
+    def at(self, row: Any, column: Any) -> Any:
+        """Where an entry is."""
+        start = self.builder.add(self.builder.mul(row, self.step), column)
+        return self.builder.gep(self.data, [start])
+
+    def entry(self, row: Any, column: Any) -> Any:
+        """One number."""
+        return self.builder.load(self.at(row, column))
+
+    def load(self, row: Any, column: Any) -> Any:
+        """The vector that begins at an entry."""
+        vector = self.builder.load(self._vector_at(row, column))
+        vector.align = self.bytes
+        return vector
+
+    def store(self, vector: Any, row: Any, column: Any) -> None:
+        """Write a vector that begins at an entry."""
+        self.builder.store(vector, self._vector_at(row, column)).align = self.bytes
+
+    def _vector_at(self, row: Any, column: Any) -> Any:
+        return self.builder.bitcast(self.at(row, column), self.vector.as_pointer())
+
+    def root(self) -> Any:
+        """The function that takes square roots."""
+        kind = ir.FunctionType(self.number, [self.number])
+        name = f"llvm.sqrt.f{8 * self.bytes}"
+        return cgutils.get_or_insert_function(self.builder.module, kind, name)
+
+    def after(self, start: Any, steps: int) -> Any:
+        """A row or column further on."""
+        return self.builder.add(start, PLACE(steps))
+
+    def zeros(self) -> Any:
+        """A vector of them."""
+        return self.vector([0.0] * SIDE)
+
+    def sum(self) -> Any:
+        """A vector that is added to, zero at first; it gets a register."""
+        total = cgutils.alloca_once(self.builder, self.vector)
+        self.builder.store(self.zeros(), total)
+        return total
+
+    def add(self, more: Any, total: Any) -> None:
+        """Add to such a vector."""
+        self.builder.store(self.plus(more, self.builder.load(total)), total)
+
+    def spread(self, number: Any) -> Any:
+        """A vector of one number."""
+        lone = self.builder.insert_element(self.vector(ir.Undefined), number, LANE(0))
+        return self.mixed(lone, lone, [0] * SIDE)
+
+    def mixed(self, a: Any, b: Any, lanes: list[int]) -> Any:
+        """Lanes of a vector and, from SIDE on, of another."""
+        return self.builder.shuffle_vector(a, b, ir.VectorType(LANE, SIDE)(lanes))
+
+    def transposed(self, tile: list[Any]) -> list[Any]:
+        """Columns for rows."""
+        # Dealing the rows of two halves out like cards, again and again, comes to that.
+        low = [lane // 2 + lane % 2 * SIDE for lane in range(SIDE)]
+        high = [lane + SIDE // 2 for lane in low]
+        for _ in range(SIDE.bit_length() - 1):
+            pairs = zip(tile[: SIDE // 2], tile[SIDE // 2 :], strict=True)
+            tile = [self.mixed(a, b, lanes) for a, b in pairs for lanes in (low, high)]
+        return tile
+
+    def times(self, a: Any, b: Any) -> Any:
+        """The product a b."""
+        return self.builder.fmul(a, b, flags=FUSED)
+
+    def plus(self, a: Any, b: Any) -> Any:
+        """The sum a + b."""
+        return self.builder.fadd(a, b, flags=FUSED)
+
+    def less(self, a: Any, b: Any) -> Any:
+        """The difference a - b."""
+        return self.builder.fsub(a, b, flags=FUSED)
+
+
+@emitted
+def add_product(
+    typing: Any, x: Any, count: Any, i: Any, j: Any, factor: Any, fresh: Any, out: Any
+) -> Any:
+    """Add factor · AᵀB to the tile of `out` at (i, j) or, if it is fresh, set it to that.
+
+    A and B are the SIDE columns of x from i and from j on, of its first `count` rows.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, count, i, j, factor, fresh, _ = arguments
+        source = Numbers(context, builder, x, arguments[0])
+        target = Numbers(context, builder, out, arguments[-1])
+        at_once = SUM_BYTES // (SIDE * source.bytes)
+        scale = source.spread(factor)
+        for first in range(0, SIDE, at_once):
+            sums = [source.sum() for _ in range(at_once)]
+            with cgutils.for_range(builder, count) as loop:
+                right = source.load(loop.index, j)
+                for p, total in enumerate(sums, start=first):
+                    left = source.spread(source.entry(loop.index, source.after(i, p)))
+                    source.add(source.times(left, right), total)
+            for p, total in enumerate(sums, start=first):
+                row = target.after(i, p)
+                before = builder.select(fresh, source.zeros(), target.load(row, j))
+                after = source.plus(source.times(scale, builder.load(total)), before)
+                target.store(after, row, j)
+        return context.get_dummy_value()
+
+    size = types.int64
+    return types.void(x, size, size, size, x.dtype, types.boolean, out), generate
+
+
+@emitted
+def factorise(typing: Any, u: Any, i: Any, inverse: Any, z: Any) -> Any:
+    """Turn the tile of u at (i, i), a symmetric C, into the upper triangle T with TᵀT = C.
+
+    What is below its diagonal then means nothing. `inverse` receives one over its diagonal, and z,
+    both from i on, the solution of Tᵀz = z.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        matrix, inverses, vector = (
+            Numbers(context, builder, kind, arguments[at])
+            for at, kind in ((0, u), (2, inverse), (3, z))
+        )
+        i, one = arguments[1], matrix.number(1.0)
+        tile = [matrix.load(matrix.after(i, p), i) for p in range(SIDE)]
+        rest = vector.load(TOP, i)
+        for q in range(SIDE):
+            row, lane = matrix.after(i, q), LANE(q)
+            pivot = builder.call(matrix.root(), [builder.extract_element(tile[q], lane)])
+            over = builder.fdiv(one, pivot)
+            tile[q] = matrix.times(tile[q], matrix.spread(over))
+            for p in range(q + 1, SIDE):
+                left = matrix.mixed(tile[q], tile[q], [p] * SIDE)
+                tile[p] = matrix.less(tile[p], matrix.times(left, tile[q]))
+            known = builder.fmul(over, builder.extract_element(rest, lane))
+            rest = matrix.less(rest, matrix.times(matrix.spread(known), tile[q]))
+            matrix.store(tile[q], row, i)
+            builder.store(over, inverses.at(TOP, row))
+            builder.store(known, vector.at(TOP, row))
+        return context.get_dummy_value()
+
+    return types.void(u, types.int64, inverse, z), generate
+
+
+@emitted
+def substitute(typing: Any, u: Any, i: Any, j: Any, inverse: Any, z: Any) -> Any:
+    """Turn the tile C of u at (i, j) into the X with TᵀX = C, T being the triangle at (i, i).
+
+    Given one over the diagonal of T and Tᵀ's solution in z, from i on, take Xᵀz off z from j on.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        matrix, inverses, vector = (
+            Numbers(context, builder, kind, arguments[at])
+            for at, kind in ((0, u), (3, inverse), (4, z))
+        )
+        _, i, j, _, _ = arguments
+        rows = [matrix.after(i, p) for p in range(SIDE)]
+        tile, rest = [matrix.load(row, j) for row in rows], vector.load(TOP, j)
+        for q in range(SIDE):
+            tile[q] = matrix.times(tile[q], matrix.spread(inverses.entry(TOP, rows[q])))
+            for p in range(q + 1, SIDE):
+                left = matrix.spread(matrix.entry(rows[q], rows[p]))
+                tile[p] = matrix.less(tile[p], matrix.times(left, tile[q]))
+            known = matrix.spread(vector.entry(TOP, rows[q]))
+            rest = matrix.less(rest, matrix.times(known, tile[q]))
+            matrix.store(tile[q], rows[q], j)
+        vector.store(rest, TOP, j)
+        return context.get_dummy_value()
+
+    return types.void(u, types.int64, types.int64, inverse, z), generate
+
+
+@emitted
+def backward(typing: Any, u: Any, i: Any, size: Any, inverse: Any, z: Any) -> Any:
+    """Find SIDE unknowns of U z = z from i on, given those after them, up to `size`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        matrix, inverses, vector = (
+            Numbers(context, builder, kind, arguments[at])
+            for at, kind in ((0, u), (3, inverse), (4, z))
+        )
+        _, i, size, _, _ = arguments
+        rows = [matrix.after(i, p) for p in range(SIDE)]
+        sums = [matrix.sum() for _ in rows]
+        with cgutils.for_range_slice(builder, matrix.after(i, SIDE), size, PLACE(SIDE)) as (j, _):
+            right = vector.load(TOP, j)
+            for row, total in zip(rows, sums, strict=True):
+                matrix.add(matrix.times(matrix.load(row, j), right), total)
+        rest = vector.load(TOP, i)
+        for lanes in matrix.transposed([builder.load(total) for total in sums]):
+            rest = matrix.less(rest, lanes)
+        columns = matrix.transposed([matrix.load(row, i) for row in rows])
+        for q in reversed(range(SIDE)):
+            over = inverses.entry(TOP, rows[q])
+            known = builder.fmul(over, builder.extract_element(rest, LANE(q)))
+            rest = matrix.less(rest, matrix.times(matrix.spread(known), columns[q]))
+            builder.store(known, vector.at(TOP, rows[q]))
+        return context.get_dummy_value()
+
+    return types.void(u, types.int64, types.int64, inverse, z), generate
+
+
+@emitted
+def transpose(typing: Any, x: Any, j: Any, out: Any, i: Any) -> Any:
+    """Make rows j to j + SIDE of `out`, from column i on, of as many columns of x's first rows."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source = Numbers(context, builder, x, arguments[0])
+        target = Numbers(context, builder, out, arguments[2])
+        _, j, _, i = arguments
+        tile = [source.load(PLACE(p), j) for p in range(SIDE)]
+        tile = source.transposed(tile)
+        for p in range(SIDE):
+            target.store(tile[p], target.after(j, p), i)
+        return context.get_dummy_value()
+
+    return types.void(x, types.int64, out, types.int64), generate
