@@ -20,7 +20,7 @@ from recbench.linalg.registers_kernel import SIDE, transpose
 
 Columns = npt.NDArray[np.int32]
 
-STRETCH = 256
+STRETCH = 128
 """How many entries of a long row are multiplied at a time: they must stay in cache."""
 
 AT_ONCE = 4
