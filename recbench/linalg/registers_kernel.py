@@ -9,7 +9,8 @@ Arrays are stored by rows, and have room for whole tiles. Every number is the sa
 order, however wide the vectors of a machine are.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -46,7 +47,7 @@ class Numbers:
     def __init__(self, context: Any, builder: Any, kind: Any, array: Any) -> None:
         view = context.make_array(kind)(context, builder, array)
         self.builder, self.data = builder, view.data
-        self.step = cgutils.unpack_tuple(builder, view.shape)[-1]
+        self.height, self.step = [None, *cgutils.unpack_tuple(builder, view.shape)][-2:]
         self.number = context.get_value_type(kind.dtype)
         self.vector = ir.VectorType(self.number, SIDE)
         self.bytes = context.get_abi_sizeof(self.number)
@@ -142,24 +143,52 @@ def add_product(
         _, count, i, j, factor, fresh, _ = arguments
         source = Numbers(context, builder, x, arguments[0])
         target = Numbers(context, builder, out, arguments[-1])
-        at_once = SUM_BYTES // (SIDE * source.bytes)
         scale = source.spread(factor)
-        for first in range(0, SIDE, at_once):
-            sums = [source.sum() for _ in range(at_once)]
-            with cgutils.for_range(builder, count) as loop:
-                right = source.load(loop.index, j)
-                for p, total in enumerate(sums, start=first):
-                    left = source.spread(source.entry(loop.index, source.after(i, p)))
-                    source.add(source.times(left, right), total)
-            for p, total in enumerate(sums, start=first):
-                row = target.after(i, p)
-                before = builder.select(fresh, source.zeros(), target.load(row, j))
-                after = source.plus(source.times(scale, builder.load(total)), before)
-                target.store(after, row, j)
+        for p, product in _products(builder, count, source, i, source, j):
+            row = target.after(i, p)
+            before = builder.select(fresh, source.zeros(), target.load(row, j))
+            target.store(source.plus(source.times(scale, product), before), row, j)
         return context.get_dummy_value()
 
     size = types.int64
     return types.void(x, size, size, size, x.dtype, types.boolean, out), generate
+
+
+@emitted
+def set_product(typing: Any, left: Any, right: Any, out: Any, j: Any) -> Any:
+    """Set the SIDE columns of `out` from j on to AᵀB, for A and B of SIDE columns."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        sides = [
+            Numbers(context, builder, kind, array)
+            for kind, array in zip((left, right), arguments, strict=False)
+        ]
+        target = Numbers(context, builder, out, arguments[2])
+        first, second = sides
+        for p, product in _products(builder, first.height, first, TOP, second, TOP):
+            target.store(product, PLACE(p), arguments[3])
+        return context.get_dummy_value()
+
+    return types.void(left, right, out, types.int64), generate
+
+
+def _products(
+    builder: Any, count: Any, left: Numbers, i: Any, right: Numbers, j: Any
+) -> Iterator[tuple[int, Any]]:
+    """The rows of a tile AᵀB, as many at a time as there are registers for.
+
+    A are the SIDE columns of the left from i on, B those of the right from j on, of `count` rows.
+    """
+    at_once = SUM_BYTES // (SIDE * left.bytes)
+    for first in range(0, SIDE, at_once):
+        sums = [left.sum() for _ in range(at_once)]
+        with cgutils.for_range(builder, count) as loop:
+            vector = right.load(loop.index, j)
+            for p, total in enumerate(sums, start=first):
+                number = left.entry(loop.index, left.after(i, p))
+                left.add(left.times(left.spread(number), vector), total)
+        for p, total in enumerate(sums, start=first):
+            yield p, builder.load(total)
 
 
 @emitted
@@ -270,3 +299,25 @@ def transpose(typing: Any, x: Any, j: Any, out: Any, i: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(x, types.int64, out, types.int64), generate
+
+
+@emitted
+def notable(typing: Any, x: Any, i: Any, j: Any, scales: Any, s: Any, k: Any, least: Any) -> Any:
+    """Which of SIDE scaled numbers are more than the least or not finite, the first as bit 0.
+
+    They are those of x from (i, j) on, times those of `scales` from (s, k) on.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers = Numbers(context, builder, x, arguments[0])
+        factors = Numbers(context, builder, scales, arguments[3])
+        _, i, j, _, s, k, least = arguments
+        scaled = builder.fmul(numbers.load(i, j), factors.load(s, k))
+        lowest = numbers.spread(numbers.number(-math.inf))
+        worse = builder.fcmp_ordered("<=", scaled, numbers.spread(least))
+        dull = builder.and_(worse, builder.fcmp_ordered(">", scaled, lowest))
+        bits = builder.bitcast(builder.not_(dull), ir.IntType(SIDE))
+        return builder.zext(bits, PLACE)
+
+    size = types.int64
+    return size(x, size, size, scales, size, size, x.dtype), generate
