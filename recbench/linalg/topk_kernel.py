@@ -186,11 +186,13 @@ def search_product(
     lists: Lists,
 ) -> None:
     """Search the columns from `first` on of a sparse matrix times a panel, for a range of rows."""
-    total = np.empty((1, panel.shape[1]), panel.dtype)
-    for row in range(rows[0], rows[1]):
-        a, b = starts[row], starts[row + 1]
-        _combine(columns[a:b], weights[a:b], panel, total[0])
-        _offer(total, 1, panel.shape[1], row, first, lists)
+    totals = np.empty((SIDE, panel.shape[1]), panel.dtype)
+    for above in range(rows[0], rows[1], SIDE):
+        count = min(SIDE, rows[1] - above)
+        for i in range(count):
+            a, b = starts[above + i], starts[above + i + 1]
+            _combine(columns[a:b], weights[a:b], panel, totals[i])
+        _offer(totals, count, panel.shape[1], above, first, lists)
 
 
 @compiled
