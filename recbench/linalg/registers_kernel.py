@@ -27,6 +27,9 @@ WIDE = bool(llvm.get_host_cpu_features().get("avx512f"))
 SUM_BYTES = 16 * 64 if WIDE else 8 * 32
 """Half of all registers, which is what sums may take: further ones would go to memory."""
 
+CHUNK_BYTES = 256
+"""What `combine` makes of a row: few enough registers for any processor."""
+
 LANE, PLACE = ir.IntType(32), ir.IntType(64)
 """Of what kind the numbers of lanes are, and those of rows and columns."""
 TOP = PLACE(0)
@@ -299,6 +302,38 @@ def transpose(typing: Any, x: Any, j: Any, out: Any, i: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(x, types.int64, out, types.int64), generate
+
+
+@emitted
+def combine(
+    typing: Any, columns: Any, weights: Any, a: Any, b: Any, rows: Any, j: Any, out: Any, i: Any
+) -> Any:
+    """Set CHUNK_BYTES of row i of `out`, from column j on, to what weighted rows have there.
+
+    Rows columns[t] are added up for t from a to b, one after the other; each product is rounded.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        places, factors, source, target = (
+            Numbers(context, builder, kind, arguments[at])
+            for at, kind in ((0, columns), (1, weights), (4, rows), (6, out))
+        )
+        _, _, a, b, _, j, _, i = arguments
+        starts = range(0, CHUNK_BYTES // source.bytes, SIDE)
+        at = [source.after(j, start) for start in starts]
+        sums = [source.sum() for _ in starts]
+        with cgutils.for_range_slice(builder, a, b, PLACE(1)) as (t, _):
+            row = builder.sext(places.entry(TOP, t), PLACE)
+            weight = source.spread(factors.entry(TOP, t))
+            for column, total in zip(at, sums, strict=True):
+                product = builder.fmul(weight, source.load(row, column))
+                builder.store(builder.fadd(builder.load(total), product), total)
+        for column, total in zip(at, sums, strict=True):
+            target.store(builder.load(total), i, column)
+        return context.get_dummy_value()
+
+    size = types.int64
+    return types.void(columns, weights, size, size, rows, size, out, size), generate
 
 
 @emitted

@@ -41,8 +41,8 @@ FACTOR_ROWS = 256
 DENSE_ROWS = 64
 """Rows that a thread multiplies with a sparse matrix: one number of each is a few cache lines."""
 
-PANEL_WIDTH, PANEL_BYTES = 128, 24 << 20
-"""Panels have this width, or twice that where they are then no larger than a last-level cache."""
+PANEL_WIDTH = 64
+"""So much of a row of a panel is summed in registers; shorter rows would waste bandwidth."""
 
 ROW_COST = 16
 """Searching a row costs about as much as summing this many more entries; used to share out work."""
@@ -378,7 +378,7 @@ def _read_ahead(pool: Executor, matrix: Panels) -> Iterator[tuple[int, Floats]]:
 
     A panel is overwritten when the next but one is asked for.
     """
-    width = _width(matrix)
+    width = PANEL_WIDTH
     rooms = [np.empty(matrix.n * width, matrix.dtype) for _ in range(2)]
 
     def read(start: int) -> Floats:
@@ -392,12 +392,6 @@ def _read_ahead(pool: Executor, matrix: Panels) -> Iterator[tuple[int, Floats]]:
         if start + width < matrix.n:
             coming = pool.submit(read, start + width)
         yield start, panel
-
-
-def _width(matrix: Panels) -> int:
-    """How many columns to read at a time; short rows waste bandwidth, large panels the cache."""
-    wide = 2 * PANEL_WIDTH
-    return wide if matrix.n * wide * matrix.dtype.itemsize <= PANEL_BYTES else PANEL_WIDTH
 
 
 def _fit(fitting: bool, one: Any, other: Any) -> None:

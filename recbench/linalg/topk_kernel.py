@@ -16,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from recbench.linalg.compiled import compiled
-from recbench.linalg.registers_kernel import SIDE, notable, set_product, transpose
+from recbench.linalg.registers_kernel import (
+    CHUNK_BYTES,
+    SIDE,
+    combine,
+    notable,
+    set_product,
+    transpose,
+)
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Columns = npt.NDArray[np.int32]
@@ -156,23 +163,29 @@ def search_factors(left: Floats, right: Floats, bias: Floats, row: int, lists: L
 
 
 @compiled
-def _combine(columns: Columns, weights: Floats, panel: Floats, total: Floats) -> None:
-    """Sum weights[t] panel[columns[t]] over t into `total`, one after the other in that order.
+def _combine(
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    first: int,
+    count: int,
+    panel: Floats,
+    totals: Floats,
+) -> None:
+    """Write some rows of a sparse matrix times a panel into the first rows of `totals`.
 
-    Four rows at a time keep four reads under way and touch `total` once for all of them.
+    Rows of the panel are added up in the order of the columns, each product being rounded.
     """
-    total[:] = 0
-    whole = len(columns) // 4 * 4
-    for t in range(0, whole, 4):
-        w0, w1, w2, w3 = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
-        p0, p1 = panel[columns[t]], panel[columns[t + 1]]
-        p2, p3 = panel[columns[t + 2]], panel[columns[t + 3]]
-        for j in range(len(total)):
-            total[j] = total[j] + w0 * p0[j] + w1 * p1[j] + w2 * p2[j] + w3 * p3[j]
-    for t in range(whole, len(columns)):
-        w0, p0 = weights[t], panel[columns[t]]
-        for j in range(len(total)):
-            total[j] += w0 * p0[j]
+    chunk = CHUNK_BYTES // panel.itemsize
+    whole = panel.shape[1] // chunk * chunk
+    for i in range(count):
+        a, b = starts[first + i], starts[first + i + 1]
+        for j in range(0, whole, chunk):
+            combine(columns, weights, a, b, panel, j, totals, i)
+        for j in range(whole, panel.shape[1]):
+            totals[i, j] = 0
+            for t in range(a, b):
+                totals[i, j] += weights[t] * panel[columns[t], j]
 
 
 @compiled
@@ -187,12 +200,10 @@ def search_product(
 ) -> None:
     """Search the columns from `first` on of a sparse matrix times a panel, for a range of rows."""
     totals = np.empty((SIDE, panel.shape[1]), panel.dtype)
-    for above in range(rows[0], rows[1], SIDE):
-        count = min(SIDE, rows[1] - above)
-        for i in range(count):
-            a, b = starts[above + i], starts[above + i + 1]
-            _combine(columns[a:b], weights[a:b], panel, totals[i])
-        _offer(totals, count, panel.shape[1], above, first, lists)
+    for row in range(rows[0], rows[1], SIDE):
+        count = min(SIDE, rows[1] - row)
+        _combine(starts, columns, weights, row, count, panel, totals)
+        _offer(totals, count, panel.shape[1], row, first, lists)
 
 
 @compiled
@@ -209,17 +220,15 @@ def search_dense_rows(
     The panel has those rows as its columns, and is multiplied from the left, a stretch of the
     product at a time.
     """
-    count, width = len(starts) - 1, panel.shape[1]
+    height, width = len(starts) - 1, panel.shape[1]
     products, values = np.empty((STRETCH, width), panel.dtype), np.empty((1, STRETCH), panel.dtype)
-    for first in range(0, count, STRETCH):
-        size = min(STRETCH, count - first)
-        for j in range(size):
-            a, b = starts[first + j], starts[first + j + 1]
-            _combine(columns[a:b], weights[a:b], panel, products[j])
+    for first in range(0, height, STRETCH):
+        count = min(STRETCH, height - first)
+        _combine(starts, columns, weights, first, count, panel, products)
         for i in range(width):
-            for j in range(size):
+            for j in range(count):
                 values[0, j] = products[j, i]
-            _offer(values, 1, size, row + i, first, lists)
+            _offer(values, 1, count, row + i, first, lists)
 
 
 @compiled
@@ -335,10 +344,10 @@ def multiply(
     out: Floats,
 ) -> None:
     """Write a range of rows of a sparse matrix times a panel, by the same sums."""
-    total = np.empty(panel.shape[1], panel.dtype)
+    totals = np.empty((1, panel.shape[1]), panel.dtype)
+    total = totals[0]
     for row in range(rows[0], rows[1]):
-        a, b = starts[row], starts[row + 1]
-        _combine(columns[a:b], weights[a:b], panel, total)
+        _combine(starts, columns, weights, row, 1, panel, totals)
         target = out[row]
         for j in range(len(total)):  # as an assignment of arrays it takes a second to compile
             target[j] = total[j]
@@ -355,11 +364,11 @@ def multiply_twice(
 ) -> None:
     """Write RᵀR times a panel for a range R of the rows of a sparse matrix, each read once."""
     out[:] = 0
-    total = np.empty(panel.shape[1], panel.dtype)
+    totals = np.empty((1, panel.shape[1]), panel.dtype)
+    total = totals[0]
     for row in range(rows[0], rows[1]):
-        a, b = starts[row], starts[row + 1]
-        _combine(columns[a:b], weights[a:b], panel, total)
-        for t in range(a, b):
+        _combine(starts, columns, weights, row, 1, panel, totals)
+        for t in range(starts[row], starts[row + 1]):
             weight, target = weights[t], out[columns[t]]
             for j in range(len(total)):
                 target[j] += weight * total[j]
