@@ -5,8 +5,9 @@ for each row of them, one load and SIDE multiplications of a vector by a number:
 memory in between, and nothing is added up across the lanes of a vector. Loops over arrays do not
 tell the compiler so; the functions here hand it the vectors themselves.
 
-Arrays are stored by rows, and have room for whole tiles. Every number is the same sum in the same
-order, however wide the vectors of a machine are.
+Arrays are stored by rows and have room for whole tiles. Nobody checks that: what is here is called
+by kernels, which know. Every number is the same sum in the same order, however wide the vectors of
+a machine are.
 """
 
 import math
@@ -23,8 +24,7 @@ cgutils: Any = untyped
 
 SIDE = 16
 
-WIDE = bool(llvm.get_host_cpu_features().get("avx512f"))
-SUM_BYTES = 16 * 64 if WIDE else 8 * 32
+SUM_BYTES = 16 * 64 if llvm.get_host_cpu_features().get("avx512f") else 8 * 32
 """Half of all registers, which is what sums may take: further ones would go to memory."""
 
 CHUNK_BYTES = 256
@@ -50,10 +50,14 @@ class Numbers:
     def __init__(self, context: Any, builder: Any, kind: Any, array: Any) -> None:
         view = context.make_array(kind)(context, builder, array)
         self.builder, self.data = builder, view.data
-        self.height, self.step = [None, *cgutils.unpack_tuple(builder, view.shape)][-2:]
         self.number = context.get_value_type(kind.dtype)
         self.vector = ir.VectorType(self.number, SIDE)
         self.bytes = context.get_abi_sizeof(self.number)
+        self.height = self.step = PLACE(0)  # of what has no rows
+        if kind.ndim > 1:
+            self.height = cgutils.unpack_tuple(builder, view.shape)[0]
+            step = cgutils.unpack_tuple(builder, view.strides)[0]
+            self.step = builder.sdiv(step, PLACE(self.bytes))
 
     def at(self, row: Any, column: Any) -> Any:
         """Where an entry is."""
@@ -162,13 +166,11 @@ def set_product(typing: Any, left: Any, right: Any, out: Any, j: Any) -> Any:
     """Set the SIDE columns of `out` from j on to AᵀB, for A and B of SIDE columns."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        sides = [
-            Numbers(context, builder, kind, array)
-            for kind, array in zip((left, right), arguments, strict=False)
-        ]
-        target = Numbers(context, builder, out, arguments[2])
-        first, second = sides
-        for p, product in _products(builder, first.height, first, TOP, second, TOP):
+        a, b, target = (
+            Numbers(context, builder, kind, arguments[at])
+            for at, kind in enumerate((left, right, out))
+        )
+        for p, product in _products(builder, a.height, a, TOP, b, TOP):
             target.store(product, PLACE(p), arguments[3])
         return context.get_dummy_value()
 
@@ -296,9 +298,8 @@ def transpose(typing: Any, x: Any, j: Any, out: Any, i: Any) -> Any:
         target = Numbers(context, builder, out, arguments[2])
         _, j, _, i = arguments
         tile = [source.load(PLACE(p), j) for p in range(SIDE)]
-        tile = source.transposed(tile)
-        for p in range(SIDE):
-            target.store(tile[p], target.after(j, p), i)
+        for p, row in enumerate(source.transposed(tile)):
+            target.store(row, target.after(j, p), i)
         return context.get_dummy_value()
 
     return types.void(x, types.int64, out, types.int64), generate

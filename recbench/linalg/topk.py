@@ -36,13 +36,13 @@ BLOCK_BYTES = 1 << 27
 """How large a block of scores or factors that a function makes may be."""
 
 FACTOR_ROWS = 256
-"""Rows that a thread multiplies with factors: that often a few of those are taken from a cache."""
+"""Rows that a thread has at a time: as many share what it brings of the columns into its cache."""
 
 DENSE_ROWS = 64
 """Rows that a thread multiplies with a sparse matrix: one number of each is a few cache lines."""
 
 PANEL_WIDTH = 64
-"""So much of a row of a panel is summed in registers; shorter rows would waste bandwidth."""
+"""What is summed in registers at a time, in float32; shorter rows would waste bandwidth."""
 
 ROW_COST = 16
 """Searching a row costs about as much as summing this many more entries; used to share out work."""

@@ -6,8 +6,8 @@ turns nearly everything away. Better means a higher score, then a lower column; 
 to the root never enters.
 
 Every row is worked on by one thread and summed in the order of its columns, so results do not
-depend on how many threads there are. SIDE scores are looked at with a
-few instructions, and most of the time none of them is worth a look of its own.
+depend on how many threads there are. SIDE scores at a time are compared with the root, and seldom
+is one of them worth a look of its own.
 """
 
 from typing import Any, NamedTuple
@@ -81,11 +81,20 @@ def _replace(score: Any, column: int, scores: Floats, items: Columns) -> None:
 
 
 @compiled
+def _is_hidden(column: int, begin: int, end: int, hidden: Columns) -> bool:
+    """Whether a column is among the hidden ones from begin to end."""
+    for t in range(begin, end):
+        if hidden[t] >= column:
+            return hidden[t] == column
+    return False
+
+
+@compiled
 def _offer(block: Floats, rows: int, size: int, row: int, first: int, lists: Lists) -> None:
     """Offer the lists from `row` on the first rows of a block: scores of columns from `first` on.
 
-    Where nothing is better than the worst of a list, SIDE scores take a few instructions. Cutting
-    a row out of an array takes as long as many of them, and is done where a list changes only.
+    Where nothing is better than the worst of a list, SIDE scores take a few instructions. Calling
+    a function with them takes as long as many of them, and is done where a list may change only.
     """
     for i in range(rows):
         begin = end = lists.hidden_next[row + i]
@@ -93,27 +102,25 @@ def _offer(block: Floats, rows: int, size: int, row: int, first: int, lists: Lis
             end += 1
         lists.hidden_next[row + i] = end
         for s in range(len(lists.scales)):
-            passed = begin
             for start in range(0, size, SIDE):
-                bits = (1 << min(SIDE, size - start)) - 1
+                bits = (1 << min(SIDE, size - start)) - 1  # of the last few, each
                 if size - start >= SIDE:
                     worst = lists.scores[s, row + i, 0]
                     bits = notable(block, i, start, lists.scales, s, first + start, worst)
-                j = start
-                while bits:
-                    if bits & 1:
-                        column = first + j
-                        score = block[i, j] * lists.scales[s, column]
-                        if not abs(score) < np.inf:
-                            lists.faults[s] = True
-                        elif score > lists.scores[s, row + i, 0]:
-                            while passed < end and lists.hidden[passed] < column:
-                                passed += 1
-                            if passed == end or lists.hidden[passed] != column:
-                                own = lists.scores[s, row + i], lists.items[s, row + i]
-                                _replace(score, column, *own)
+                for j in range(start, start + SIDE):
+                    if not bits:
+                        break
+                    column, marked = first + j, bits & 1
                     bits >>= 1
-                    j += 1
+                    if not marked:
+                        continue
+                    score = block[i, j] * lists.scales[s, column]
+                    if not abs(score) < np.inf:
+                        lists.faults[s] = True
+                    elif score > lists.scores[s, row + i, 0] and not _is_hidden(
+                        column, begin, end, lists.hidden
+                    ):
+                        _replace(score, column, lists.scores[s, row + i], lists.items[s, row + i])
 
 
 @compiled
@@ -145,7 +152,7 @@ def search_factors(left: Floats, right: Floats, bias: Floats, row: int, lists: L
     The bias is one more factor, of which all have one.
     """
     (rows, factors), columns = left.shape, len(right)
-    deep = (factors + 1 + SIDE - 1) // SIDE * SIDE
+    deep = (factors + SIDE) // SIDE * SIDE
     wide = max(SIDE, min(STRETCH, PANEL // deep // SIDE * SIDE))
     slab = np.zeros((SIDE, deep), left.dtype)
     own = np.empty(((rows + SIDE - 1) // SIDE, deep, SIDE), left.dtype)
