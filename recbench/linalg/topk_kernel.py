@@ -85,7 +85,7 @@ def _is_hidden(column: int, begin: int, end: int, hidden: Columns) -> bool:
     """Whether a column is among the hidden ones from begin to end."""
     for t in range(begin, end):
         if hidden[t] >= column:
-            return hidden[t] == column
+            return bool(hidden[t] == column)
     return False
 
 
