@@ -41,8 +41,8 @@ FACTOR_ROWS = 256
 DENSE_ROWS = 64
 """Rows that a thread multiplies with a sparse matrix: one number of each is a few cache lines."""
 
-PANEL_WIDTH = 64
-"""What is summed in registers at a time, in float32; shorter rows would waste bandwidth."""
+PANEL_WIDTH = 128
+"""Columns of a panel; with fewer, every row and its list would be turned to more often."""
 
 ROW_COST = 16
 """Searching a row costs about as much as summing this many more entries; used to share out work."""
