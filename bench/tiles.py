@@ -3,12 +3,16 @@
     python bench/tiles.py --peer PYTHON     # an interpreter with irspack
     python bench/tiles.py --all-items       # all 40,981 items of Gowalla instead: minutes
     python bench/tiles.py --movielens       # a synthetic matrix of MovieLens-20M's shape instead
+    python bench/tiles.py --small           # small matrices, beside LAPACK's potrf and potri
 
 Everyone gets the same sparse matrix, and a process of its own that reports its seconds and its peak
 memory, all included. Contestants take turns; the fastest of the rounds counts. A rate is n³
 operations a second, what an inverse through Cholesky takes; its share is that of sgemm, measured in
 turn with the others. On a machine that others use too, look at the rate per second of processor
 time. Where OPENBLAS_CORETYPE is set, all is done once more without it.
+
+Small matrices are inverted in this process. How long two threads would take that nobody disturbs is
+made of what each task takes one thread: those that may run side by side are dealt out in turn.
 """
 
 import argparse
@@ -19,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +31,7 @@ from scipy import sparse
 
 GOWALLA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gowalla"
 RIDGE = 80.0
+SMALL = (1000, 2048, 3628, 5219)
 Found = dict[str, float]
 
 
@@ -218,17 +224,78 @@ def contest(options: argparse.Namespace) -> None:
             compare(pythons, path, options.rounds, environment)
 
 
+def small(rounds: int) -> None:
+    """Inverses of small dense matrices: by tiles of the side that is taken and of the largest."""
+    from recbench.linalg.tiles import SIDE, side_for
+
+    for n in SMALL:
+        half = np.random.default_rng(0).random((n, n // 4), dtype=np.float32)
+        matrix = half @ half.T + np.float32(RIDGE) * np.eye(n, dtype=np.float32)
+        ways: dict[str, Callable[[], Found]] = {
+            f"tiles of {side:,}": partial(by_tiles, matrix, side) for side in (side_for(n), SIDE)
+        }
+        ways["potrf and potri"] = partial(by_lapack, matrix)
+        found = [{name: way() for name, way in ways.items()} for _ in range(rounds)]
+        print(f"{n:,} items, ms{'on the wall':>20}{'of processors':>15}{'dealt to two':>15}")
+        for name in ways:
+            line = f"  {name:18}"
+            for key in found[0][name]:
+                line += f"{1e3 * min(each[name][key] for each in found):15.1f}"
+            print(line, flush=True)
+
+
+def by_lapack(matrix: np.ndarray) -> Found:
+    from scipy.linalg import lapack
+
+    square = matrix.copy(order="F")
+    clock = Clock()
+    lapack.spotrf(square, lower=1, overwrite_a=1, clean=0)
+    lapack.spotri(square, lower=1, overwrite_c=1)
+    return clock.read()
+
+
+def by_tiles(matrix: np.ndarray, side: int) -> Found:
+    from recbench.linalg import blas
+    from recbench.linalg.sweep import BlockRowSweep
+    from recbench.linalg.tiles import Tiles
+    from recbench.linalg.topk import kernel_threads
+
+    both = [Tiles.zeros(len(matrix), np.float32, side) for _ in range(2)]
+    for tiles in both:
+        for i, j in tiles.keys:
+            tiles.block(i, j)[...] = matrix[tiles.span(i), tiles.span(j)]
+    clock = Clock()
+    both[0].invert()
+    found, dealt = clock.read(), 0.0
+    with kernel_threads(1), blas.workers() as pool:
+        for k in range(tiles.count):
+            sweep = BlockRowSweep(tiles, k)
+            steps = sweep.run(pool)
+            panel = len(sweep.others)
+            for tasks in (1, panel, panel * (panel + 1) // 2, panel, 1):
+                ends = [0.0, 0.0]
+                for _ in range(tasks):
+                    clock = Clock()
+                    next(steps)
+                    ends = [max(ends), min(ends) + clock.read()["cpu"]]
+                dealt += max(ends)
+    return found | {"dealt": dealt}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--gowalla", type=Path, default=GOWALLA, help="train.txt and test.txt")
     parser.add_argument("--all-items", action="store_true", help="all items of Gowalla")
     parser.add_argument("--movielens", action="store_true", help="a matrix of that shape instead")
+    parser.add_argument("--small", action="store_true", help="small matrices instead")
     parser.add_argument("--peer", help="a Python with irspack")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--contestant", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contestant:
         take_part(options.contestant[0], Path(options.contestant[1]))
+    elif options.small:
+        small(options.rounds)
     else:
         contest(options)
 

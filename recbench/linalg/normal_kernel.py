@@ -8,12 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from recbench.linalg.cholesky_kernel import LANES, SIDE, Floats, add_products, compiled, solve
+from recbench.linalg.cholesky_kernel import (
+    Floats,
+    add_products,
+    compiled,
+    solve,
+    stride,
+    whole,
+)
+from recbench.linalg.registers_kernel import SIDE, transpose
 
 Columns = npt.NDArray[np.int32]
 
-STRETCH = 256
-"""How many entries of a long row are turned into columns at a time: they must stay in cache."""
+STRETCH = 128
+"""How many entries of a long row are multiplied at a time: they must stay in cache."""
+
+AT_ONCE = 4
+"""Entries whose gradients are added up together."""
 
 
 class System(NamedTuple):
@@ -49,11 +60,11 @@ class Room(NamedTuple):
     """What one thread needs to solve one row, for at most as many unknowns as factors."""
 
     rows: Floats
-    """Scaled factors of the entries: one a row, or one a column for rows with many entries."""
+    """Scaled factors of some entries, one a row."""
+    panel: Floats
+    """The same of all entries of a row with few, one a column."""
     square: Floats
-    """The equations' lower triangle, bordered below by their right-hand side."""
-    lower: Floats
-    """Its Cholesky factor."""
+    """The upper triangle of the equations, then their Cholesky factor."""
     inverse: Floats
     """One over the diagonal of that factor."""
     root: Floats
@@ -64,7 +75,6 @@ class Room(NamedTuple):
     """The scaled solution."""
     z: Floats
     """The unknowns of the equations that are solved."""
-    tile: Floats
 
 
 class Slate(NamedTuple):
@@ -94,20 +104,31 @@ def _slate(factors: int, like: Floats) -> Slate:
 @compiled
 def _room(factors: int, like: Floats) -> Room:
     """Allocate the room of a thread."""
-    side, wide = factors + SIDE, (factors + LANES - 1) // LANES * LANES
-    # Rows a power of two apart would fall into a few sets of the cache: LANES more avoid that.
-    step = max(wide, STRETCH) + LANES
+    wide, step = whole(factors), stride(factors)
     return Room(
-        np.zeros((side, step), like.dtype),
-        np.zeros((side, side), like.dtype),
-        np.zeros((side, wide + LANES), like.dtype),
-        np.zeros(side, like.dtype),
+        np.zeros((STRETCH, step), like.dtype),
+        np.zeros((wide, step), like.dtype),
+        np.zeros((wide, step), like.dtype),
         np.zeros(wide, like.dtype),
         np.zeros(wide, like.dtype),
         np.zeros(wide, like.dtype),
-        np.zeros(side, like.dtype),
-        np.zeros((SIDE, SIDE), like.dtype),
+        np.zeros(wide, like.dtype),
+        np.zeros(wide, like.dtype),
     )
+
+
+@compiled
+def _gather(columns: Columns, other: Floats, roots: Floats, root: Floats, rows: Floats) -> None:
+    """Write rows of X = Q D^-1/2, times the roots of shares."""
+    for i in range(len(columns)):
+        row, theirs = rows[i], other[columns[i]]
+        if len(roots):
+            share = roots[columns[i]]
+            for k in range(len(theirs)):
+                row[k] = theirs[k] * root[k] * share
+            continue
+        for k in range(len(theirs)):
+            row[k] = theirs[k] * root[k]
 
 
 @compiled
@@ -117,35 +138,35 @@ def _few(columns: Columns, other: Floats, roots: Floats, entry: Any, pull: Any, 
     (I + c1 X Xᵀ) z = d1 + c1 d0 X D^-1/2 t and y = Xᵀ z - d0 D^-1/2 t, where X = Q D^-1/2. With
     shares of columns, X and d1 are their roots times that.
     """
-    rows, root, border, square, y, z = (
-        room.rows, room.root, room.border, room.square, room.y, room.z,
-    )  # fmt: skip
+    rows, square, y, z, border = room.rows, room.square, room.y, room.z, room.border
     size, factors = len(columns), other.shape[1]
-    padded = (size + SIDE) // SIDE * SIDE
-    for i in range(size):
-        c = columns[i]
-        for k in range(factors):
-            rows[i, k] = other[c, k] * root[k]
-        if len(roots):
+    for first in range(0, size, SIDE):
+        some = columns[first : first + SIDE]
+        _gather(some, other, roots, room.root, rows)
+        for i in range(len(some)):
+            pushed, row = y.dtype.type(0), rows[i]
             for k in range(factors):
-                rows[i, k] *= roots[c]
-        for k in range(factors, len(y)):
-            rows[i, k] = 0
-    # The border as one more row gives c1 d0 X D^-1/2 t together with the products.
-    for k in range(len(y)):
-        rows[size, k] = border[k]
-        y[k] = border[k]
-    for i in range(size + 1, padded):
-        for k in range(len(y)):
-            rows[i, k] = 0
-    add_products(rows, padded, len(y), entry, True, square, room.tile)
+                pushed += row[k] * border[k]
+            own = pull * roots[some[i]] if len(roots) else pull
+            z[first + i] = own - entry * pushed
+        for i in range(len(some), SIDE):
+            for k in range(factors):
+                rows[i, k] = 0
+            z[first + i] = 0
+        for k in range(0, factors, SIDE):
+            transpose(rows, k, room.panel, first)
+    add_products(room.panel, factors, size, entry, True, square)
+    solve(size, square, room.inverse, z)
+    for k in range(factors):
+        y[k] = 0
     for i in range(size):
-        own = pull * roots[columns[i]] if len(roots) else pull
-        square[size, i] = own - square[size, i]
-    solve(size, square, room.lower, room.inverse, room.tile, z)
-    for i in range(size):
+        theirs, weight = other[columns[i]], z[i]
+        if len(roots):
+            weight *= roots[columns[i]]
         for k in range(factors):
-            y[k] += z[i] * rows[i, k]
+            y[k] += weight * theirs[k]
+    for k in range(factors):
+        y[k] = y[k] * room.root[k] + border[k]
 
 
 @compiled
@@ -153,33 +174,24 @@ def _many(
     columns: Columns, other: Floats, roots: Floats, entry: Any, pull: Any, room: Room
 ) -> None:
     """Find y of a row with as many entries as factors: (I + c1 XᵀX) y = d1 Xᵀ1 - d0 D^-1/2 t."""
-    rows, root, square, y, z = room.rows, room.root, room.square, room.y, room.z
+    rows, square, y, z = room.rows, room.square, room.y, room.z
     factors = other.shape[1]
-    padded = (factors + SIDE - 1) // SIDE * SIDE
     for k in range(factors):
         y[k] = 0
     for first in range(0, len(columns), STRETCH):
-        count = min(len(columns) - first, STRETCH)
-        width = (count + LANES - 1) // LANES * LANES
-        for k in range(padded):
-            for i in range(count, width):
-                rows[k, i] = 0
-        for i in range(count):
-            c = columns[first + i]
-            if len(roots):
-                for k in range(factors):
-                    scaled = other[c, k] * root[k] * roots[c]
-                    rows[k, i] = scaled
-                    y[k] += scaled * roots[c]
-                continue
+        some = columns[first : first + STRETCH]
+        _gather(some, other, roots, room.root, rows)
+        for i in range(len(some)):
+            row = rows[i]
+            share = roots[some[i]] if len(roots) else y.dtype.type(1)
             for k in range(factors):
-                scaled = other[c, k] * root[k]
-                rows[k, i] = scaled
-                y[k] += scaled
-        add_products(rows, padded, width, entry, first == 0, square, room.tile)
+                y[k] += share * row[k]
+        add_products(rows, len(some), factors, entry, first == 0, square)
     for k in range(factors):
-        square[factors, k] = pull * y[k] + room.border[k]
-    solve(factors, square, room.lower, room.inverse, room.tile, z)
+        z[k] = pull * y[k] + room.border[k]
+    for k in range(factors, len(z)):
+        z[k] = 0
+    solve(factors, square, room.inverse, z)
     for k in range(factors):
         y[k] = z[k]
 
@@ -284,8 +296,8 @@ def _add_gradient(
     if len(roots):
         _add_shared(columns, other, roots, entry, pull, x, out)
         return
-    zero, whole = x.dtype.type(0), len(columns) // SIDE * SIDE
-    for i in range(0, whole, SIDE):
+    zero, even = x.dtype.type(0), len(columns) // AT_ONCE * AT_ONCE
+    for i in range(0, even, AT_ONCE):
         q0, q1 = other[columns[i]], other[columns[i + 1]]
         q2, q3 = other[columns[i + 2]], other[columns[i + 3]]
         s0 = s1 = s2 = s3 = zero
@@ -298,7 +310,7 @@ def _add_gradient(
         s2, s3 = pull - entry * s2, pull - entry * s3
         for k in range(len(x)):
             out[k] += s0 * q0[k] + s1 * q1[k] + s2 * q2[k] + s3 * q3[k]
-    for i in range(whole, len(columns)):
+    for i in range(even, len(columns)):
         q0, s0 = other[columns[i]], zero
         for k in range(len(x)):
             s0 += q0[k] * x[k]

@@ -16,6 +16,8 @@ from recbench.linalg.real import real_dtype
 from recbench.linalg.topk import Scales, Search, Top
 from recbench.linalg.types import Floats, Progress, silent
 
+GEMM_ROWS, GEMM_COLUMNS = 256, 2048
+"""The block of scores that a thread computes and searches: it stays in the cache."""
 SEGMENT = 64
 """Columns added at a time: products of fewer are slower, and the last ones of an r are extra."""
 
@@ -37,19 +39,18 @@ def top_of_prefixes(
     if right.shape != (hidden.shape[1], rank):
         raise ValueError(f"factors of shape {right.shape} do not fit {hidden.shape} and {rank}")
     growing = _Growing(right, wanted, hidden, k)
-    step = max(1, topk.BLOCK_BYTES // (8 * topk.GEMM_ROWS * max(1, rank))) * topk.GEMM_ROWS
+    step = max(1, topk.BLOCK_BYTES // (8 * GEMM_ROWS * max(1, rank))) * GEMM_ROWS
     for start in range(0, rows, step):
         stop = min(start + step, rows)
         factors = np.asarray(left(start, stop), growing.dtype)
         if factors.shape != (stop - start, rank):
             raise ValueError(f"{factors.shape} factors for {stop - start} rows of rank {rank}")
         work = [
-            (factors[a - start : a - start + topk.GEMM_ROWS], a)
-            for a in range(start, stop, topk.GEMM_ROWS)
+            (factors[a - start : a - start + GEMM_ROWS], a) for a in range(start, stop, GEMM_ROWS)
         ]
         with blas.workers() as pool:
             for done, _ in enumerate(blas.run_all(pool, growing.search, work)):
-                progress(min(start + (done + 1) * topk.GEMM_ROWS, stop), rows)
+                progress(min(start + (done + 1) * GEMM_ROWS, stop), rows)
         growing.check()
     return {rank: search.tops() for rank, search in growing.searches.items()}
 
@@ -66,8 +67,8 @@ class _Growing:
 
     def search(self, left: Floats, row: int) -> None:
         """Compute and search the scores of a few rows, in blocks that stay in the cache."""
-        for column in range(0, len(self.right), topk.GEMM_COLUMNS):
-            right = self.right[column : column + topk.GEMM_COLUMNS].T
+        for column in range(0, len(self.right), GEMM_COLUMNS):
+            right = self.right[column : column + GEMM_COLUMNS].T
             block, added = np.zeros((len(left), right.shape[1]), self.dtype), 0
             for rank, search in self.searches.items():
                 whole = rank // SEGMENT * SEGMENT

@@ -10,7 +10,7 @@ many with its support: what recommends neither is a weight, too.
 
 Columns are independent. A column takes width³/3 multiplications and 8 width bytes, whatever the
 number of items, where the whole inverse takes n² and 4 n; a look, the rows of G of those that are
-in. Each is one thread's, which has a square or two of that width, so the result does not depend on
+in. Each is one thread's, which has a square of that width, so the result does not depend on
 the number of threads.
 """
 
@@ -26,8 +26,6 @@ from recbench.linalg.types import Progress, Vector, silent
 
 COLUMNS = 64
 """Columns of a task."""
-SQUARES = 2
-"""What a task has of them: the equations of a column, and their factor."""
 
 
 class NotDefinite(Exception):
@@ -57,7 +55,7 @@ def solve(
         looks = 1
     tasks = [(first, min(first + COLUMNS, n)) for first in range(0, n, COLUMNS)]
     at_once = min(blas.threads(), len(tasks))
-    reserve((4 + size) * n * most + at_once * SQUARES * size * most**2)
+    reserve((4 + size) * n * most + at_once * size * most**2)
     items, weights = np.empty((n, most), np.int32), np.empty((n, most), dtype)
     sizes, c = np.zeros(n, np.int64), np.empty(n)
 

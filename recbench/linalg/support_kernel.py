@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recbench.linalg.cholesky_kernel import LANES, SIDE, Floats, compiled, solve
+from recbench.linalg.cholesky_kernel import Floats, compiled, solve, stride, whole
 from recbench.linalg.pairs_kernel import Columns, Starts, Values, Vector, square_of, threshold
 from recbench.linalg.types import Flags
 
@@ -66,11 +66,8 @@ def solve_columns(first: int, last: int, starts: Starts, columns: Columns, value
                   weights: Floats, sizes: Starts, c: Vector) -> None:  # fmt: skip
     """Write the items of some columns, what the columns have there, and on their diagonal."""
     n, most = len(diagonal), items.shape[1]
-    side, wide = most + SIDE, (most + LANES - 1) // LANES * LANES
-    square = np.zeros((side, side), weights.dtype)
-    factor = np.zeros((side, wide + LANES), weights.dtype)
-    inverse, z = np.zeros(side, weights.dtype), np.zeros(wide, weights.dtype)
-    tile = np.zeros((SIDE, SIDE), weights.dtype)
+    square = np.zeros((whole(most), stride(most)), weights.dtype)
+    inverse, z = np.zeros(len(square), weights.dtype), np.zeros(len(square), weights.dtype)
     places, members = np.full(n, -1, np.int32), np.empty(n, np.int32)
     reach, listed = np.zeros(n), np.zeros(n, np.bool_)
     gains, met = np.empty(n), np.empty(n, np.int32)
@@ -92,8 +89,11 @@ def solve_columns(first: int, last: int, starts: Starts, columns: Columns, value
             square_of(members[:count], places, starts, columns, values, lower, square)
             for p in range(count):
                 square[p, p] += weights.dtype.type(gamma[members[p]])
-                square[count, p] = p == places[j]
-            solve(count, square, factor, inverse, tile, z)
+            for p in range(count, whole(count)):
+                square[p, p] = 1
+            for p in range(whole(count)):
+                z[p] = p == places[j]
+            solve(count, square, inverse, z)
         c[j - first] = z[places[j]]
         sizes[j - first] = count
         for p in range(count):

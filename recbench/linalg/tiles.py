@@ -25,17 +25,29 @@ from recbench.linalg.types import Matrix, Progress, silent
 Key = tuple[int, int]
 
 FORMAT = 2
-SIDE = 1024
-"""BLAS is at full speed from here on; larger tiles store more of the diagonal ones twice.
-
-On disk larger tiles would mean fewer bytes written, as every sweep writes every tile. But sums are
-made tile by tile: other tiles give other last bits, and where tiles are kept must not be seen.
-"""
+LEAST, SIDE, STEP = 256, 1024, 128
+"""Sides of tiles: BLAS is too slow below the least, and at full speed from the largest on, which
+store more of the diagonal twice. Those between are so many rows apart."""
+ROWS_OF_TILES = 7
+"""Small matrices are cut into about as many, see `side_for`."""
 RAISE_DIAGONAL = "add more to its diagonal"
 
 
 class NotPositiveDefinite(RecbenchError):
     """The matrix has no inverse to the precision it is stored in, or only a useless one."""
+
+
+def side_for(n: int) -> int:
+    """The side of the tiles of an n x n matrix.
+
+    A tile on the diagonal is one thread's while the others wait: with r rows of tiles that is 1/r²
+    of all operations. So small matrices have small tiles. The side depends on nothing but n. Sums
+    are made tile by tile, and other tiles give other last bits, but neither the number of threads
+    nor where tiles are kept must be seen. (On disk larger tiles would mean fewer bytes written, as
+    every sweep writes every tile.)
+    """
+    wanted = -(-n // (ROWS_OF_TILES * STEP)) * STEP
+    return min(max(wanted, LEAST), SIDE)
 
 
 class Tiles:
@@ -49,10 +61,11 @@ class Tiles:
         self,
         n: int,
         dtype: npt.DTypeLike = np.float32,
-        side: int = SIDE,
+        side: int | None = None,
         folder: Path | None = None,
     ) -> None:
         """Describe a matrix without tiles; use `zeros`, `open` or `inverse`."""
+        side = side_for(n) if side is None else side
         if n < 1 or side < 1:
             raise ValueError(f"no matrix of {n} rows in tiles of {side} rows")
         self.n, self.side, self.dtype = n, side, np.dtype(dtype)
@@ -66,12 +79,17 @@ class Tiles:
 
     @classmethod
     def zeros(
-        cls, n: int, dtype: npt.DTypeLike = np.float32, side: int = SIDE, folder: Path | None = None
+        cls,
+        n: int,
+        dtype: npt.DTypeLike = np.float32,
+        side: int | None = None,
+        folder: Path | None = None,
     ) -> "Tiles":
         """Make a matrix of zeros to be filled, in memory or in a folder, which loses its tiles."""
         tiles = cls(n, dtype, side, folder)
         if tiles._folder is None:
-            tiles._cut(np.zeros(tiles.bytes_needed(n, dtype, side) // tiles.dtype.itemsize, dtype))
+            needed = tiles.bytes_needed(n, dtype, tiles.side)
+            tiles._cut(np.zeros(needed // tiles.dtype.itemsize, dtype))
         else:
             tiles._folder.clear()
             for key in tiles.keys:
@@ -87,8 +105,9 @@ class Tiles:
             start += rows * columns
 
     @staticmethod
-    def bytes_needed(n: int, dtype: npt.DTypeLike = np.float32, side: int = SIDE) -> int:
+    def bytes_needed(n: int, dtype: npt.DTypeLike = np.float32, side: int | None = None) -> int:
         """Bytes of the tiles; inverting them is done in place and takes a few MB more."""
+        side = side_for(n) if side is None else side
         full, rest = divmod(n, side)
         squares = full * side**2 + rest**2  # the diagonal tiles, stored with both triangles
         return (n * n + squares) // 2 * np.dtype(dtype).itemsize
@@ -327,7 +346,7 @@ def inverse(
     point and for any reason; if it was finished, the inverse is just opened. Tiles of another
     side, which would end in other bits, are made anew.
     """
-    side = side or SIDE
+    side = side or side_for(n)
     if folder is None:
         tiles = Tiles.zeros(n, dtype, side)
         fill(tiles)

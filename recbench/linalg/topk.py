@@ -35,14 +35,14 @@ Compressed = tuple[Counts, Indices, Floats]
 BLOCK_BYTES = 1 << 27
 """How large a block of scores or factors that a function makes may be."""
 
-GEMM_ROWS, GEMM_COLUMNS = 256, 2048
-"""The block of scores that a thread computes from factors and searches: it stays in the cache."""
+FACTOR_ROWS = 256
+"""Rows that a thread has at a time: as many share what it brings of the columns into its cache."""
 
 DENSE_ROWS = 64
 """Rows that a thread multiplies with a sparse matrix: one number of each is a few cache lines."""
 
-PANEL_WIDTH, PANEL_BYTES = 128, 24 << 20
-"""Panels have this width, or twice that where they are then no larger than a last-level cache."""
+PANEL_WIDTH = 128
+"""Columns of a panel; with fewer, every row and its list would be turned to more often."""
 
 ROW_COST = 16
 """Searching a row costs about as much as summing this many more entries; used to share out work."""
@@ -296,13 +296,17 @@ def top_of_factors(
     _fit(len(right) == hidden.shape[1], right, hidden)
     if bias is not None:
         _fit(real(bias, "biases").shape == (len(right),), bias, hidden)
-    search = Search(hidden, k, scales, real_dtype(right))
-    right = np.asarray(right, search.dtype)
+    from recbench.linalg.topk_kernel import search_factors
+
+    dtype = real_dtype(right)
+    search = Search(hidden, k, scales, dtype)
+    items = _plain(right, dtype)
+    biases = _plain(np.zeros(len(items)) if bias is None else bias, dtype)
 
     def multiply(some: Floats, row: int) -> None:
-        search.factors(some, right, bias, row)
+        search_factors(_plain(some, dtype), items, biases, row, search.lists)
 
-    return _in_pieces(search, left, right, GEMM_ROWS, multiply, progress)
+    return _in_pieces(search, left, items, FACTOR_ROWS, multiply, progress)
 
 
 def _in_pieces(
@@ -356,18 +360,6 @@ class Search:
         """Search a dense block of scores whose corner is at (row, column)."""
         self.kernel.search_block(_plain(block, self.dtype), row, column, self.lists)
 
-    def factors(self, left: Floats, right: Floats, bias: Floats | None, row: int) -> None:
-        """Compute and search the scores of a few rows, in blocks that stay in the cache."""
-        room = np.empty(len(left) * GEMM_COLUMNS, self.dtype)
-        for column in range(0, len(right), GEMM_COLUMNS):
-            columns = slice(column, column + GEMM_COLUMNS)
-            block = room[: len(left) * len(right[columns])].reshape(len(left), -1)
-            with np.errstate(over="ignore", invalid="ignore"):  # found by the search itself
-                np.matmul(left, right[columns].T, out=block)
-                if bias is not None:
-                    block += bias[columns]
-            self.block(block, row, column)
-
     def check(self) -> None:
         """Stop if a score was not finite."""
         if self.lists.faults.any():
@@ -386,7 +378,7 @@ def _read_ahead(pool: Executor, matrix: Panels) -> Iterator[tuple[int, Floats]]:
 
     A panel is overwritten when the next but one is asked for.
     """
-    width = _width(matrix)
+    width = PANEL_WIDTH
     rooms = [np.empty(matrix.n * width, matrix.dtype) for _ in range(2)]
 
     def read(start: int) -> Floats:
@@ -400,12 +392,6 @@ def _read_ahead(pool: Executor, matrix: Panels) -> Iterator[tuple[int, Floats]]:
         if start + width < matrix.n:
             coming = pool.submit(read, start + width)
         yield start, panel
-
-
-def _width(matrix: Panels) -> int:
-    """How many columns to read at a time; short rows waste bandwidth, large panels the cache."""
-    wide = 2 * PANEL_WIDTH
-    return wide if matrix.n * wide * matrix.dtype.itemsize <= PANEL_BYTES else PANEL_WIDTH
 
 
 def _fit(fitting: bool, one: Any, other: Any) -> None:

@@ -6,22 +6,33 @@ turns nearly everything away. Better means a higher score, then a lower column; 
 to the root never enters.
 
 Every row is worked on by one thread and summed in the order of its columns, so results do not
-depend on how many threads there are. Loops of fixed length SEGMENT become vector instructions.
+depend on how many threads there are. SIDE scores at a time are compared with the root, and seldom
+is one of them worth a look of its own.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from recbench.linalg.compiled import compiled
+from recbench.linalg.registers_kernel import (
+    CHUNK_BYTES,
+    SIDE,
+    combine,
+    notable,
+    set_product,
+    transpose,
+)
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Columns = npt.NDArray[np.int32]
 
-SEGMENT = 128
-STRETCH = 8 * SEGMENT
-"""How many columns of a dense row are searched at a time: few enough for any L1 cache."""
+STRETCH = 1024
+"""How many columns of a row are made at a time where all are: few enough for the first caches."""
+
+PANEL = 1 << 16
+"""Numbers of the factors of columns that are worked on at a time: in a core's own cache."""
 
 
 class Lists(NamedTuple):
@@ -63,87 +74,125 @@ def _sift(scores: Floats, items: Columns) -> None:
 
 
 @compiled
-def _update(values: Floats, first: int, scores: Floats, items: Columns) -> None:
-    """Put every value better than the worst of a list into it; `values` is whole segments."""
-    worst = scores[0]
-    for segment in range(len(values) // SEGMENT):
-        start = segment * SEGMENT
-        better = False
-        for j in range(SEGMENT):
-            better |= values[start + j] > worst
-        if better:
-            for j in range(start, start + SEGMENT):
-                if values[j] > worst:
-                    scores[0], items[0] = values[j], first + j
-                    _sift(scores, items)
-                    worst = scores[0]
+def _replace(score: Any, column: int, scores: Floats, items: Columns) -> None:
+    """Put a column in the place of the worst of a list."""
+    scores[0], items[0] = score, column
+    _sift(scores, items)
 
 
 @compiled
-def _offer(values: Floats, row: int, first: int, lists: Lists, scaled: Floats) -> None:
-    """Offer a row's scores of the columns from `first` on to the row's list of every scale."""
-    width = len(values)
-    begin = end = lists.hidden_next[row]
-    while end < lists.hidden_ends[row] and lists.hidden[end] < first + width:
-        end += 1
-    lists.hidden_next[row] = end
-    for s in range(len(lists.scales)):
-        scale = lists.scales[s, first : first + width]
-        finite = True
-        for j in range(width):
-            scaled[j] = values[j] * scale[j]
-            finite &= abs(scaled[j]) < np.inf
-        if not finite:
-            lists.faults[s] = True
-        for t in range(begin, end):
-            scaled[lists.hidden[t] - first] = -np.inf
-        _update(scaled, first, lists.scores[s, row], lists.items[s, row])
+def _is_hidden(column: int, begin: int, end: int, hidden: Columns) -> bool:
+    """Whether a column is among the hidden ones from begin to end."""
+    for t in range(begin, end):
+        if hidden[t] >= column:
+            return bool(hidden[t] == column)
+    return False
 
 
 @compiled
-def _room(width: int, like: Floats) -> Floats:
-    """Room for `width` scores in whole segments; what is left over is -inf and never listed."""
-    return np.full((width + SEGMENT - 1) // SEGMENT * SEGMENT, -np.inf, like.dtype)
+def _offer(block: Floats, rows: int, size: int, row: int, first: int, lists: Lists) -> None:
+    """Offer the lists from `row` on the first rows of a block: scores of columns from `first` on.
 
-
-@compiled
-def _offer_row(
-    values: Floats, row: int, first: int, lists: Lists, stretch: Floats, rest: Floats
-) -> None:
-    """Offer a row of any length, a stretch at a time, and what is left over."""
-    whole = len(values) // STRETCH * STRETCH
-    for start in range(0, whole, STRETCH):
-        _offer(values[start : start + STRETCH], row, first + start, lists, stretch)
-    _offer(values[whole:], row, first + whole, lists, rest)
+    Where nothing is better than the worst of a list, SIDE scores take a few instructions. Calling
+    a function with them takes as long as many of them, and is done where a list may change only.
+    """
+    for i in range(rows):
+        begin = end = lists.hidden_next[row + i]
+        while end < lists.hidden_ends[row + i] and lists.hidden[end] < first + size:
+            end += 1
+        lists.hidden_next[row + i] = end
+        for s in range(len(lists.scales)):
+            for start in range(0, size, SIDE):
+                bits = (1 << min(SIDE, size - start)) - 1  # of the last few, each
+                if size - start >= SIDE:
+                    worst = lists.scores[s, row + i, 0]
+                    bits = notable(block, i, start, lists.scales, s, first + start, worst)
+                for j in range(start, start + SIDE):
+                    if not bits:
+                        break
+                    column, marked = first + j, bits & 1
+                    bits >>= 1
+                    if not marked:
+                        continue
+                    score = block[i, j] * lists.scales[s, column]
+                    if not abs(score) < np.inf:
+                        lists.faults[s] = True
+                    elif score > lists.scores[s, row + i, 0] and not _is_hidden(
+                        column, begin, end, lists.hidden
+                    ):
+                        _replace(score, column, lists.scores[s, row + i], lists.items[s, row + i])
 
 
 @compiled
 def search_block(block: Floats, row: int, column: int, lists: Lists) -> None:
     """Search a dense block of scores whose corner is at (row, column)."""
-    rows, columns = block.shape
-    stretch, rest = _room(STRETCH, block), _room(columns % STRETCH, block)
-    for i in range(rows):
-        _offer_row(block[i], row + i, column, lists, stretch, rest)
+    _offer(block, len(block), block.shape[1], row, column, lists)
 
 
 @compiled
-def _combine(columns: Columns, weights: Floats, panel: Floats, total: Floats) -> None:
-    """Sum weights[t] panel[columns[t]] over t into `total`, one after the other in that order.
+def _pack(rows: Floats, last: Floats, slab: Floats, out: Floats) -> None:
+    """Turn rows into the columns of `out`, SIDE at a time, with one more number below each."""
+    count, factors = rows.shape
+    for first in range(0, count, SIDE):
+        strip = out[first // SIDE]
+        for p in range(SIDE):
+            inside = first + p < count
+            for k in range(factors):
+                slab[p, k] = rows[first + p, k] if inside else 0
+            slab[p, factors] = last[first + p] if inside else 0
+        for k in range(0, factors + 1, SIDE):
+            transpose(slab, k, strip, 0)
 
-    Four rows at a time keep four reads under way and touch `total` once for all of them.
+
+@compiled
+def search_factors(left: Floats, right: Floats, bias: Floats, row: int, lists: Lists) -> None:
+    """Search A Bᵀ + bias, for some rows of A that are lists from `row` on.
+
+    Scores are made SIDE rows at a time, in registers, and searched before the next ones are made.
+    The bias is one more factor, of which all have one.
     """
-    total[:] = 0
-    whole = len(columns) // 4 * 4
-    for t in range(0, whole, 4):
-        w0, w1, w2, w3 = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
-        p0, p1 = panel[columns[t]], panel[columns[t + 1]]
-        p2, p3 = panel[columns[t + 2]], panel[columns[t + 3]]
-        for j in range(len(total)):
-            total[j] = total[j] + w0 * p0[j] + w1 * p1[j] + w2 * p2[j] + w3 * p3[j]
-    for t in range(whole, len(columns)):
-        w0, p0 = weights[t], panel[columns[t]]
-        for j in range(len(total)):
-            total[j] += w0 * p0[j]
+    (rows, factors), columns = left.shape, len(right)
+    deep = (factors + SIDE) // SIDE * SIDE
+    wide = max(SIDE, min(STRETCH, PANEL // deep // SIDE * SIDE))
+    slab = np.zeros((SIDE, deep), left.dtype)
+    own = np.empty(((rows + SIDE - 1) // SIDE, deep, SIDE), left.dtype)
+    panel = np.empty((wide // SIDE, deep, SIDE), left.dtype)
+    scores = np.empty((SIDE, wide), left.dtype)
+    _pack(left, np.ones(rows, left.dtype), slab, own)
+    for first in range(0, columns, wide):
+        size = min(wide, columns - first)
+        _pack(right[first : first + size], bias[first : first + size], slab, panel)
+        for group in range(len(own)):
+            for j in range(0, size, SIDE):
+                set_product(own[group, : factors + 1], panel[j // SIDE], scores, j)
+            above = group * SIDE
+            _offer(scores, min(SIDE, rows - above), size, row + above, first, lists)
+
+
+@compiled
+def _combine(
+    starts: npt.NDArray[np.int64],
+    columns: Columns,
+    weights: Floats,
+    first: int,
+    count: int,
+    panel: Floats,
+    totals: Floats,
+) -> None:
+    """Write some rows of a sparse matrix times a panel into the first rows of `totals`.
+
+    Rows of the panel are added up in the order of the columns, each product being rounded.
+    """
+    chunk = CHUNK_BYTES // panel.itemsize
+    whole = panel.shape[1] // chunk * chunk
+    for i in range(count):
+        a, b = starts[first + i], starts[first + i + 1]
+        for j in range(0, whole, chunk):
+            combine(columns, weights, a, b, panel, j, totals, i)
+        for j in range(whole, panel.shape[1]):
+            totals[i, j] = 0
+            for t in range(a, b):
+                totals[i, j] += weights[t] * panel[columns[t], j]
 
 
 @compiled
@@ -157,12 +206,11 @@ def search_product(
     lists: Lists,
 ) -> None:
     """Search the columns from `first` on of a sparse matrix times a panel, for a range of rows."""
-    total = np.empty(panel.shape[1], panel.dtype)
-    scaled = _room(panel.shape[1], panel)
-    for row in range(rows[0], rows[1]):
-        a, b = starts[row], starts[row + 1]
-        _combine(columns[a:b], weights[a:b], panel, total)
-        _offer(total, row, first, lists, scaled)
+    totals = np.empty((SIDE, panel.shape[1]), panel.dtype)
+    for row in range(rows[0], rows[1], SIDE):
+        count = min(SIDE, rows[1] - row)
+        _combine(starts, columns, weights, row, count, panel, totals)
+        _offer(totals, count, panel.shape[1], row, first, lists)
 
 
 @compiled
@@ -179,18 +227,15 @@ def search_dense_rows(
     The panel has those rows as its columns, and is multiplied from the left, a stretch of the
     product at a time.
     """
-    count, width = len(starts) - 1, panel.shape[1]
-    products, values = np.empty((STRETCH, width), panel.dtype), np.empty(STRETCH, panel.dtype)
-    stretch, rest = _room(STRETCH, panel), _room(count % STRETCH, panel)
-    for first in range(0, count, STRETCH):
-        size = min(STRETCH, count - first)
-        for j in range(size):
-            a, b = starts[first + j], starts[first + j + 1]
-            _combine(columns[a:b], weights[a:b], panel, products[j])
+    height, width = len(starts) - 1, panel.shape[1]
+    products, values = np.empty((STRETCH, width), panel.dtype), np.empty((1, STRETCH), panel.dtype)
+    for first in range(0, height, STRETCH):
+        count = min(STRETCH, height - first)
+        _combine(starts, columns, weights, first, count, panel, products)
         for i in range(width):
-            for j in range(size):
-                values[j] = products[j, i]
-            _offer(values[:size], row + i, first, lists, stretch if size == STRETCH else rest)
+            for j in range(count):
+                values[0, j] = products[j, i]
+            _offer(values, 1, count, row + i, first, lists)
 
 
 @compiled
@@ -205,15 +250,15 @@ def search_sparse(
     lists: Lists,
 ) -> None:
     """Search a range of rows of a product of sparse matrices."""
-    total = np.empty(lists.scales.shape[1], right_values.dtype)
-    stretch, rest = _room(STRETCH, total), _room(len(total) % STRETCH, total)
+    sums = np.empty((1, lists.scales.shape[1]), right_values.dtype)
+    total = sums[0]
     for row in range(rows[0], rows[1]):
         total[:] = 0
         for t in range(starts[row], starts[row + 1]):
             weight, u = weights[t], columns[t]
             for e in range(right_starts[u], right_starts[u + 1]):
                 total[right_columns[e]] += weight * right_values[e]
-        _offer_row(total, row, 0, lists, stretch, rest)
+        _offer(sums, 1, len(total), row, 0, lists)
 
 
 @compiled
@@ -306,10 +351,10 @@ def multiply(
     out: Floats,
 ) -> None:
     """Write a range of rows of a sparse matrix times a panel, by the same sums."""
-    total = np.empty(panel.shape[1], panel.dtype)
+    totals = np.empty((1, panel.shape[1]), panel.dtype)
+    total = totals[0]
     for row in range(rows[0], rows[1]):
-        a, b = starts[row], starts[row + 1]
-        _combine(columns[a:b], weights[a:b], panel, total)
+        _combine(starts, columns, weights, row, 1, panel, totals)
         target = out[row]
         for j in range(len(total)):  # as an assignment of arrays it takes a second to compile
             target[j] = total[j]
@@ -326,11 +371,11 @@ def multiply_twice(
 ) -> None:
     """Write RᵀR times a panel for a range R of the rows of a sparse matrix, each read once."""
     out[:] = 0
-    total = np.empty(panel.shape[1], panel.dtype)
+    totals = np.empty((1, panel.shape[1]), panel.dtype)
+    total = totals[0]
     for row in range(rows[0], rows[1]):
-        a, b = starts[row], starts[row + 1]
-        _combine(columns[a:b], weights[a:b], panel, total)
-        for t in range(a, b):
+        _combine(starts, columns, weights, row, 1, panel, totals)
+        for t in range(starts[row], starts[row + 1]):
             weight, target = weights[t], out[columns[t]]
             for j in range(len(total)):
                 target[j] += weight * total[j]

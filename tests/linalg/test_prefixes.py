@@ -16,8 +16,8 @@ def small_blocks():
     """Segments and blocks so small that small matrices have many, and uneven last ones."""
     with pytest.MonkeyPatch.context() as patch, threadpool_limits(1, user_api="blas"):
         patch.setattr(prefixes, "SEGMENT", 2)
-        patch.setattr(topk, "GEMM_ROWS", 3)
-        patch.setattr(topk, "GEMM_COLUMNS", 4)
+        patch.setattr(prefixes, "GEMM_ROWS", 3)
+        patch.setattr(prefixes, "GEMM_COLUMNS", 4)
         patch.setattr(topk, "BLOCK_BYTES", 320)
         yield
 

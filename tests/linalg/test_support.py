@@ -81,7 +81,7 @@ def test_threads_change_no_bit():
 
 def test_what_does_not_fit_is_refused_before_it_is_made():
     def refuse(size):
-        assert size == 8 * 30 * 6 + 2 * 4 * 6**2  # columns, and one task's equations and factor
+        assert size == 8 * 30 * 6 + 4 * 6**2  # columns, and one task's equations
         raise Refused("no")
 
     found, _ = some_pairs()

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, tilefolder
-from recbench.linalg.tiles import NotPositiveDefinite, Tiles, TilesError, inverse
+from recbench.linalg.tiles import NotPositiveDefinite, Tiles, TilesError, inverse, side_for
 
 SHAPES = [(1, 1), (1, 8), (8, 8), (16, 8), (17, 8), (23, 8), (40, 7), (130, 33)]
 
@@ -84,6 +84,14 @@ def test_bytes_needed_are_the_bytes_of_the_tiles(n, side):
     assert Tiles.bytes_needed(n, np.float32, side) == sum(
         tiles.block(*key).nbytes for key in tiles.keys
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "side"), [(1, 256), (1792, 256), (1793, 384), (3628, 640), (6272, 896), (6273, 1024)]
+)
+def test_small_matrices_have_small_tiles(n, side):
+    assert side_for(n) == side == Tiles(n).side
+    assert Tiles.bytes_needed(n) == Tiles.bytes_needed(n, side=side)
 
 
 def test_half_a_matrix_is_stored():

@@ -40,8 +40,7 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "PANEL_WIDTH", 2)
         patch.setattr(topk, "DENSE_ROWS", 3)
-        patch.setattr(topk, "GEMM_ROWS", 3)
-        patch.setattr(topk, "GEMM_COLUMNS", 4)
+        patch.setattr(topk, "FACTOR_ROWS", 3)
         patch.setattr(topk, "BLOCK_BYTES", 320)
         yield
 
@@ -234,7 +233,6 @@ def test_kernel_threads_limits_blas_and_restores_it():
 @pytest.mark.parametrize("columns", [1, 127, 128, 129, 1024, 1025, 2500])
 def test_long_rows_are_cut_where_the_loops_are(columns, monkeypatch):
     monkeypatch.setattr(topk, "PANEL_WIDTH", 200)
-    monkeypatch.setattr(topk, "GEMM_COLUMNS", 1100)
     monkeypatch.setattr(topk, "BLOCK_BYTES", 1 << 20)
     rng = np.random.default_rng(columns)
     factors = (
@@ -255,6 +253,24 @@ def test_long_rows_are_cut_where_the_loops_are(columns, monkeypatch):
         check(top, scores, hidden, k)
     [top] = topk.top_of_product(ones, Columns(diagonal), hidden, 50)
     check(top, np.tile(scores[0], (4, 1)), hidden, 50)
+
+
+@pytest.mark.parametrize(
+    ("factors", "columns"), [(1, 15), (15, 16), (16, 300), (17, 33), (130, 900)]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_factors_of_any_number_are_cut_into_tiles(factors, columns, dtype, monkeypatch):
+    monkeypatch.setattr(topk, "FACTOR_ROWS", 20)
+    rng = np.random.default_rng(factors)
+    left, right = (rng.integers(-3, 4, (n, factors)).astype(dtype) for n in (37, columns))
+    bias = rng.integers(-9, 9, columns).astype(dtype)
+    hidden = sparse.random_array((37, columns), density=0.2, format="csr", rng=rng)
+    tops = topk.top_of_factors(
+        lambda a, b: left[a:b], right[::-1], bias, hidden, 7, [None, -np.ones(columns)]
+    )
+    scores = left @ right[::-1].T + bias
+    check(tops[0], scores, hidden, 7)
+    check(tops[1], -scores, hidden, 7)
 
 
 def test_equal_scores_are_ranked_by_column():
@@ -292,20 +308,20 @@ def test_scores_of_any_real_type_are_ranked(dtype):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("place", [(0, 0), (3, 6)])
-def test_scores_that_are_not_finite_are_an_error_even_where_hidden(bad, place):
-    scores = np.ones((5, 7), np.float32)
+@pytest.mark.parametrize(("n", "place"), [(7, (0, 0)), (7, (3, 6)), (50, (3, 20))])
+def test_scores_that_are_not_finite_are_an_error_even_where_hidden(bad, n, place):
+    scores = np.ones((5, n), np.float32)
     scores[place] = bad
-    for hidden in (sparse.csr_array((5, 7)), sparse.csr_array(np.ones((5, 7)))):
+    for hidden in (sparse.csr_array(scores.shape), sparse.csr_array(np.ones(scores.shape))):
         with pytest.raises(topk.NotFinite, match="scores are not finite: the fitted model"):
             topk.top_of_blocks(lambda a, b: scores[a:b], hidden, 2)
         with pytest.raises(RecbenchError, match="not finite"):
             topk.top_of_factors(lambda a, b: np.eye(5)[a:b], scores.T, None, hidden, 2)
-    weights = np.eye(7)
+    weights = np.eye(n)
     weights[place] = bad
-    left = sparse.csr_array(np.ones((2, 7)))
+    left = sparse.csr_array(np.ones((2, n)))
     with pytest.raises(RecbenchError, match="not finite"):
-        topk.top_of_product(left, Columns(weights), sparse.csr_array((2, 7)), 2)
+        topk.top_of_product(left, Columns(weights), sparse.csr_array((2, n)), 2)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
