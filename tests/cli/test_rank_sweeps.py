@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import toys
+from recbench.linalg.compiled import COMPILING
 
 RANKS = range(1, 21)
 SWEEP = f"k={','.join(map(str, RANKS))}"
@@ -21,6 +22,7 @@ def test_twenty_ranks_take_one_decomposition_and_the_log_shows_it(recbench, own,
     result = recbench("run", *own, *THREADS, "-m", model, "--grid", SWEEP, "-v", "-k", "ndcg@10")
     assert result.exit_code == 0, result.output
     said = re.findall(r"s  ([^:]*): [\d,]+ done", result.stderr)
+    said = [step for step in said if step != COMPILING]  # which the first test on a machine has
     # All ranks are ranked in one pass; on the test part, just those that lead.
     assert said == [*STEPS[model], "ranking for valid", "ranking for test", "trials"]
     table = pd.read_csv(folder / "results" / f"{toys.OWN}-strong" / "metrics.csv")
