@@ -139,7 +139,7 @@ class Cdae(Model):
         f"of each user; {HAS} x; v: the vector of the user, 0 for who was not trained on; f: the "
         "layers; l: -log of a likelihood"
     )
-    training: Training = inlined(Training, l2=1e-5)
+    training: Training = inlined(Training, epochs=100, rate=0.003, l2=0.0)
     ends: Code = inlined(Code)
     activation: str = param("sigmoid", help="of the code", choices=("sigmoid", "tanh", "relu"))
     likelihood: str = param(
