@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -284,6 +285,28 @@ def test_a_hidden_entry_is_hidden_whatever_its_value():
     assert hidden.nnz == 1
     [top] = topk.top_of_blocks(lambda a, b: np.array([[1, 2, 3, 4]]), hidden, 4)
     assert top.items.tolist() == [[3, 1, 0, -1]]
+
+
+def test_a_long_history_of_the_best_columns_is_walked_through_once():
+    """They are what a model likes most: each is looked at once, not each for each."""
+    columns, longest = 60_000, 50_000
+    scores = np.arange(columns, 0, -1, dtype=np.float32)[None]
+
+    def seconds(hidden_columns):
+        row = np.arange(hidden_columns, dtype=np.int32)
+        values, ends = np.ones(hidden_columns, np.float32), [0, hidden_columns]
+        hidden = sparse.csr_array((values, row, ends), shape=(1, columns))
+        taken = []
+        for _ in range(3):
+            search = topk.Search(hidden, 20, (None,), scores.dtype)
+            start = time.process_time()
+            search.block(scores, 0, 0)
+            taken.append(time.process_time() - start)
+        [top] = search.tops()
+        assert np.array_equal(top.items[0], row.size + np.arange(20))
+        return min(taken)
+
+    assert seconds(longest) < 100 * seconds(longest // 25)  # squares would be 625
 
 
 def test_a_row_with_everything_hidden_has_no_list():
