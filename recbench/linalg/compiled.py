@@ -101,6 +101,6 @@ def compiling_told(note: Note) -> Iterator[None]:
     try:
         yield
     finally:
+        _WATCH.note = quiet  # first: what a note raises must not come again later
         if _WATCH.made:
             note(COMPILING, _WATCH.made, _WATCH.made)
-        _WATCH.note = quiet

@@ -122,3 +122,16 @@ def test_machine_code_is_kept_where_only_its_user_can_write(tmp_path, mode):
     assert done.returncode == 0, done.stderr
     assert bool([*home.rglob("*.nbc")]) == (mode == 0o700)
     assert bool([*temporary.rglob("*.nbc")]) == (mode == 0o777)
+
+
+def test_what_stops_a_run_while_it_compiles_does_not_stop_the_next_one():
+    from numba.core import event
+
+    from recbench.linalg.compiled import COMPILE, compiling_told
+
+    def stop(*said):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), compiling_told(stop):
+        event.start_event(COMPILE)
+    event.start_event(COMPILE)
