@@ -118,8 +118,12 @@ def test_machine_code_is_kept_where_only_its_user_can_write(tmp_path, mode):
     script.write_text(KEPT)
     variables = {**os.environ, "RECBENCH_HOME": str(home), "TMPDIR": str(temporary)}
     variables.pop("NUMBA_CACHE_DIR", None)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=variables)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=variables, umask=0o002
+    )
     assert done.returncode == 0, done.stderr
+    [kept] = tmp_path.rglob("compiled")
+    assert not kept.stat().st_mode & 0o022  # whatever is usual here
     assert bool([*home.rglob("*.nbc")]) == (mode == 0o700)
     assert bool([*temporary.rglob("*.nbc")]) == (mode == 0o777)
 
