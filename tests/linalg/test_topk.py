@@ -347,6 +347,12 @@ def test_scores_that_are_not_finite_are_an_error_even_where_hidden(bad, n, place
         topk.top_of_product(left, Columns(weights), sparse.csr_array((2, n)), 2)
 
 
+def test_a_bias_too_large_for_the_factors_makes_scores_that_are_not_finite():
+    factors, bias = np.ones((3, 2), np.float32), np.array([0.0, 1e300, 0.0])
+    with pytest.raises(topk.NotFinite):
+        topk.top_of_factors(lambda a, b: factors[a:b], factors, bias, sparse.csr_array((3, 3)), 1)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
 def test_the_error_tells_which_scales_are_at_fault(bad):
     scales = [None, np.array([1.0, 1.0, bad, 1.0]), np.arange(4.0)]
