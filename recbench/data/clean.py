@@ -78,9 +78,10 @@ class Preparation:
                 f"drop the threshold or read a value column"
             )
         for chunk, part in stretches(self.table["value"], self.alive):
-            # An unknown value arrives as NaN, which compares false: not positive. The bound is not
-            # rounded to the precision of the values.
-            part[:] = OPERATORS[sign](chunk.to_numpy(zero_copy_only=False), np.float64(bound))
+            # An unknown value arrives as NaN, which compares false: not positive. Values widen
+            # first: NumPy 1 would round the bound to their precision.
+            values = chunk.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+            part[:] = OPERATORS[sign](values, bound)
         self.counted["positive"] = int(np.count_nonzero(self.alive))
         if not self.alive.any():
             raise DataError(

@@ -47,14 +47,20 @@ def compiled(function: F, **options: Any) -> F:
 def _folders() -> Iterator[Path]:
     """Folders that belong to this user alone: whoever writes there decides what is run."""
     for folder in (home_folder(), Path(tempfile.gettempdir()) / f"recbench-{os.getuid()}"):
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.lstat()
-        except OSError:
-            continue
-        others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others:
-            yield folder / "compiled"
+        kept = folder / "compiled"
+        if _is_own(folder) and _is_own(kept):
+            yield kept
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether nobody but this user can write to a folder, which is made if there is none."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others
 
 
 def exact(function: F) -> F:
@@ -101,6 +107,6 @@ def compiling_told(note: Note) -> Iterator[None]:
     try:
         yield
     finally:
+        _WATCH.note = quiet  # first: what a note raises must not come again later
         if _WATCH.made:
             note(COMPILING, _WATCH.made, _WATCH.made)
-        _WATCH.note = quiet

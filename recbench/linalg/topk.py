@@ -301,7 +301,8 @@ def top_of_factors(
     dtype = real_dtype(right)
     search = Search(hidden, k, scales, dtype)
     items = _plain(right, dtype)
-    biases = _plain(np.zeros(len(items)) if bias is None else bias, dtype)
+    with np.errstate(over="ignore"):  # as in `_stack`
+        biases = _plain(np.zeros(len(items)) if bias is None else bias, dtype)
 
     def multiply(some: Floats, row: int) -> None:
         search_factors(_plain(some, dtype), items, biases, row, search.lists)

@@ -81,12 +81,11 @@ def _replace(score: Any, column: int, scores: Floats, items: Columns) -> None:
 
 
 @compiled
-def _is_hidden(column: int, begin: int, end: int, hidden: Columns) -> bool:
-    """Whether a column is among the hidden ones from begin to end."""
-    for t in range(begin, end):
-        if hidden[t] >= column:
-            return bool(hidden[t] == column)
-    return False
+def _pass(column: int, place: int, end: int, hidden: Columns) -> int:
+    """Go on from a place in a row of hidden columns to the first that is not before a column."""
+    while place < end and hidden[place] < column:
+        place += 1
+    return place
 
 
 @compiled
@@ -102,6 +101,7 @@ def _offer(block: Floats, rows: int, size: int, row: int, first: int, lists: Lis
             end += 1
         lists.hidden_next[row + i] = end
         for s in range(len(lists.scales)):
+            passed = begin
             for start in range(0, size, SIDE):
                 bits = (1 << min(SIDE, size - start)) - 1  # of the last few, each
                 if size - start >= SIDE:
@@ -117,9 +117,11 @@ def _offer(block: Floats, rows: int, size: int, row: int, first: int, lists: Lis
                     score = block[i, j] * lists.scales[s, column]
                     if not abs(score) < np.inf:
                         lists.faults[s] = True
-                    elif score > lists.scores[s, row + i, 0] and not _is_hidden(
-                        column, begin, end, lists.hidden
-                    ):
+                    elif score > lists.scores[s, row + i, 0]:
+                        # On from the last one: what is hidden is often better than all others.
+                        passed = _pass(column, passed, end, lists.hidden)
+                        if passed < end and lists.hidden[passed] == column:
+                            continue
                         _replace(score, column, lists.scores[s, row + i], lists.items[s, row + i])
 
 

@@ -118,7 +118,24 @@ def test_machine_code_is_kept_where_only_its_user_can_write(tmp_path, mode):
     script.write_text(KEPT)
     variables = {**os.environ, "RECBENCH_HOME": str(home), "TMPDIR": str(temporary)}
     variables.pop("NUMBA_CACHE_DIR", None)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=variables)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=variables, umask=0o002
+    )
     assert done.returncode == 0, done.stderr
+    [kept] = tmp_path.rglob("compiled")
+    assert not kept.stat().st_mode & 0o022  # whatever is usual here
     assert bool([*home.rglob("*.nbc")]) == (mode == 0o700)
     assert bool([*temporary.rglob("*.nbc")]) == (mode == 0o777)
+
+
+def test_what_stops_a_run_while_it_compiles_does_not_stop_the_next_one():
+    from numba.core import event
+
+    from recbench.linalg.compiled import COMPILE, compiling_told
+
+    def stop(*said):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), compiling_told(stop):
+        event.start_event(COMPILE)
+    event.start_event(COMPILE)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -286,6 +287,28 @@ def test_a_hidden_entry_is_hidden_whatever_its_value():
     assert top.items.tolist() == [[3, 1, 0, -1]]
 
 
+def test_a_long_history_of_the_best_columns_is_walked_through_once():
+    """They are what a model likes most: each is looked at once, not each for each."""
+    columns, longest = 60_000, 50_000
+    scores = np.arange(columns, 0, -1, dtype=np.float32)[None]
+
+    def seconds(hidden_columns):
+        row = np.arange(hidden_columns, dtype=np.int32)
+        values, ends = np.ones(hidden_columns, np.float32), [0, hidden_columns]
+        hidden = sparse.csr_array((values, row, ends), shape=(1, columns))
+        taken = []
+        for _ in range(3):
+            search = topk.Search(hidden, 20, (None,), scores.dtype)
+            start = time.process_time()
+            search.block(scores, 0, 0)
+            taken.append(time.process_time() - start)
+        [top] = search.tops()
+        assert np.array_equal(top.items[0], row.size + np.arange(20))
+        return min(taken)
+
+    assert seconds(longest) < 100 * seconds(longest // 25)  # squares would be 625
+
+
 def test_a_row_with_everything_hidden_has_no_list():
     hidden = sparse.csr_array(np.ones((2, 5)))
     [top] = topk.top_of_blocks(lambda a, b: np.ones((b - a, 5)), hidden, 3)
@@ -322,6 +345,12 @@ def test_scores_that_are_not_finite_are_an_error_even_where_hidden(bad, n, place
     left = sparse.csr_array(np.ones((2, n)))
     with pytest.raises(RecbenchError, match="not finite"):
         topk.top_of_product(left, Columns(weights), sparse.csr_array((2, n)), 2)
+
+
+def test_a_bias_too_large_for_the_factors_makes_scores_that_are_not_finite():
+    factors, bias = np.ones((3, 2), np.float32), np.array([0.0, 1e300, 0.0])
+    with pytest.raises(topk.NotFinite):
+        topk.top_of_factors(lambda a, b: factors[a:b], factors, bias, sparse.csr_array((3, 3)), 1)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
