@@ -152,7 +152,7 @@ def room_for_blas() -> None:
     if "scipy.linalg" in sys.modules:  # it is there
         return
     size = LIBRARY_BYTES + BUFFER_BYTES * min(usable_cores(), MOST_BUFFERS)
-    if _addresses_are_limited():
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:  # ulimit -v
         size += COMPILER_BYTES + THREAD_BYTES * usable_cores()
     try:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
@@ -160,15 +160,6 @@ def room_for_blas() -> None:
         raise MemoryError(
             f"{size / 1e6:,.0f} MB are missing to load SciPy's BLAS and start threads"
         ) from None
-
-
-def _addresses_are_limited() -> bool:
-    """Whether there is a `ulimit -v`."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return False
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def blas() -> list[dict[str, Any]]:

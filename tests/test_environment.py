@@ -1,6 +1,7 @@
 """What is told of the machine: memory under limits of control groups, the state of the code."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -138,7 +139,7 @@ def test_where_addresses_are_limited_there_must_be_room_for_threads_as_well(monk
     monkeypatch.delitem(sys.modules, "scipy.linalg", raising=False)
     monkeypatch.setattr(environment, "THREAD_BYTES", 1 << 60)
     environment.room_for_blas()
-    resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1 << 62, resource.RLIM_INFINITY))
+    limits = (1 << 62, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
     with pytest.raises(MemoryError, match="MB are missing to load SciPy's BLAS and start threads"):
         environment.room_for_blas()
