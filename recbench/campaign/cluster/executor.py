@@ -71,6 +71,8 @@ class _Member:
     """Another process may come at the same address."""
     greeting: Greeting | None = None
     group: _Group | None = None
+    asked: Future[Any] | None = None
+    """What it was asked last."""
     unfit: bool = False
 
     @property
@@ -262,6 +264,8 @@ class Cluster:
     def _let_go(self, member: _Member) -> _Group | None:
         """Have nothing more of a worker; give back the group that it was at."""
         self._places.remove(member.address)
+        if member.asked is not None:
+            member.asked.cancel()
         if member.home and self._bringing.get(member.home) is member:
             del self._bringing[member.home]
             mates = [mate for mate in self._mates(member) if mate is not member]
@@ -295,7 +299,7 @@ class Cluster:
         def deliver(answer: Future[Any]) -> None:
             self._inbox.put(partial(self._receive, member, answer, then))
 
-        self._link.ask(member.address, function, *words, then=deliver)
+        member.asked = self._link.ask(member.address, function, *words, then=deliver)
 
     def _receive(self, member: _Member, answer: Future[Any], then: Any) -> None:
         if self._members.get(member.address) is not member or answer.cancelled():
