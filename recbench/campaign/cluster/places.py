@@ -77,7 +77,9 @@ class Places:
         place = self._places.get(address)
         if place is not None:
             place.at = None
-            place.disk = place.disk if disk is None else disk
+            for mate in self._places.values():
+                if disk is not None and mate.machine == place.machine:  # they share the folder
+                    mate.disk = disk
 
     def assign(self, waiting: Iterable[Needs]) -> Iterator[tuple[int, Place]]:
         """Give groups, by their number in the queue, to workers that have room; the first go first.
@@ -96,6 +98,7 @@ class Places:
                 place for place in able
                 if place.at is None
                 and (not asked or asked <= room[place.machine] - kept.get(place.machine, 0))
+                and needs.disk <= place.disk - self._disk_taken(place.machine)
             ]  # fmt: skip
             if ready:
                 place = min(ready, key=lambda place: (place.memory, place.number))
@@ -119,3 +122,6 @@ class Places:
     def _left(self, machine: str) -> int:
         taken = sum(p.taken for p in self._places.values() if p.machine == machine)
         return self._memory[machine] - taken
+
+    def _disk_taken(self, machine: str) -> int:
+        return sum(p.at.disk for p in self._places.values() if p.at and p.machine == machine)
