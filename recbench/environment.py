@@ -164,10 +164,6 @@ def room_for_blas() -> None:
 
 def _addresses_are_limited() -> bool:
     """Whether there is a `ulimit -v`."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return False
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
