@@ -62,6 +62,7 @@ class Places:
         numbers = {mate.number for mate in mates}
         place.number = next(n for n in range(len(mates) + 1) if n not in numbers)
         self._memory[place.machine] = max(self._memory.get(place.machine, 0) if mates else 0, free)
+        place.memory = min(place.memory, self._memory[place.machine])
         self._places[place.address] = place
 
     def remove(self, address: str) -> None:

@@ -85,6 +85,17 @@ def test_a_machine_is_as_large_as_it_was_when_little_was_under_way():
     assert given_out(made, 4 * GB) == {0: "b"}
 
 
+def test_who_comes_in_the_middle_of_a_fit_has_all_of_the_machine_when_that_is_over():
+    made = places(("a", "m", 10 * GB), free=10 * GB)
+    given_out(made, 8 * GB)
+    made.add(Place("b", "m", 99 * GB, disk=0), free=2 * GB)
+    assert given_out(made, 5 * GB) == {}
+    made.remove("a")
+    assert made.could_hold(Needs(10 * GB))
+    assert not made.could_hold(Needs(11 * GB))
+    assert given_out(made, 5 * GB) == {0: "b"}
+
+
 @given(
     st.lists(st.tuples(st.sampled_from("mn"), st.integers(1, 10)), min_size=1, max_size=6),
     st.lists(st.integers(0, 12), max_size=12),
