@@ -61,12 +61,7 @@ class DaskLink:
             with warnings.catch_warnings():  # versions are compared below
                 warnings.simplefilter("ignore", versions.VersionMismatchWarning)
                 self._client = connect(address, set_as_default=False, timeout=timeout)
-        except (
-            OSError,
-            ValueError,
-            ImportError,
-            TypeError,
-        ) as error:  # the last: TLS is not set up
+        except (OSError, ValueError, ImportError, TypeError) as error:  # a TypeError: no TLS here
             raise UsageError(f"no Dask scheduler answers at {address} ({error})") from error
         try:
             _refuse_other_dask(address, self._client.get_versions()["scheduler"]["packages"])
