@@ -76,6 +76,8 @@ class Packed:
         self._here = InProcess(worker)
         self._elsewhere: Processes | None = None
         self._known: dict[str, _Known] = {}
+        self._next = _Known()
+        """Of the model last asked for: a group may lose the trials that it was called by."""
         self._promised: dict[Pending, int] = {}
         self._free = 0
 
@@ -83,7 +85,7 @@ class Packed:
         """Fits that go alone wait until there is no other; those that do not, for room."""
         if running == 0:
             self._free = free_memory()
-        known = self._known.setdefault(task.name, _Known())
+        self._next = known = self._known.setdefault(task.name, _Known())
         one = known.least
         if one is None or known.deadly:
             return running == 0
@@ -122,9 +124,11 @@ class Packed:
 
     def submit(self, job: Job) -> Pending:
         """Fit alone and measure, or hand a group to a process."""
-        known = self._known[job.trials[0].model.name]
+        known = self._next
+        if known.deadly:
+            return self._submit(known, job)
         if known.packing is None or known.packing.jobs == 1:
-            return self._submit(known, job) if known.deadly else self._measured(known, job)
+            return self._measured(known, job)
         return self._submit(known, replace(job, threads=known.packing.threads))
 
     def _measured(self, known: _Known, job: Job) -> Pending:

@@ -228,6 +228,11 @@ class Request:
             )
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
+        if self.executor == "dask" and self.jobs != 1:
+            raise UsageError(
+                f"--jobs {self.jobs} is for processes of this machine, and --executor dask fits as "
+                "many groups at once as there are workers; leave out --jobs"
+            )
 
     def _check_devices(self, models: Sequence[Model]) -> None:
         """Refuse what is no device, or for nothing."""

@@ -201,7 +201,7 @@ WHAT = [
 HOW = [
     click.option("-o", "--output", type=PATH,
                  help="Results folder; default results/DATASET-SPLIT."),
-    click.option("-j", "--jobs", type=Jobs(), default=1, show_default=True,
+    click.option("-j", "--jobs", type=Jobs(), metavar="N|auto", default=1, show_default=True,
                  help="Fit so many groups of trials at once, each in its own process. auto: fit "
                       "alone until it is measured what fits take, then as many at once, with as "
                       "many threads each, as end sooner and have memory; --dry-run says more."),

@@ -158,6 +158,19 @@ def test_what_a_process_died_of_is_not_let_into_this_one(serial):
     assert executor.takes(tasks[0], tasks, 0)
     executor.submit(job(tasks[0]))
     assert len(executor._elsewhere.jobs) == 2
+    assert executor._elsewhere.jobs[1][0].threads is None  # alone it has all of them
+
+
+def test_a_group_may_lose_the_model_that_it_was_called_by(serial):
+    made = worker(*GRID[:1], lae.Edlae())
+    executor = Packed(made, lambda: Parcel.of(made), 4)
+    first, second = tasks_of(made.plan.trials, "valid")
+    first.trials += second.trials
+    assert executor.takes(first, [first], 0)
+    del first.trials[0]  # its time is over, or another run has finished it
+    outcome, *_ = executor.submit(job(first)).result(1)
+    assert outcome.row.model == "edlae"
+    assert len(executor._known["ease"].alone) == 1
 
 
 def test_models_of_an_extra_have_as_much_company_as_there_are_devices(serial, monkeypatch):

@@ -226,6 +226,8 @@ def test_what_is_measured_unless_told_otherwise_is_a_matter_of_the_split(folder)
         ({"threads": -1}, "threads must be from 1 to 10,000, not -1"),
         ({"executor": "dask"}, "--executor dask needs --scheduler ADDRESS"),
         ({"executor": "dusk"}, "did you mean 'dask'?"),
+        ({"executor": "dask", "scheduler": "tcp://a:1", "jobs": 2}, "leave out --jobs"),
+        ({"executor": "dask", "scheduler": "tcp://a:1", "jobs": "auto"}, "--jobs auto is for"),
     ],
 )
 def test_what_does_not_go_together_is_told_before_data_are_touched(folder, words, says):

@@ -71,6 +71,8 @@ class _Member:
     """Another process may come at the same address."""
     greeting: Greeting | None = None
     group: _Group | None = None
+    asked: Future[Any] | None = None
+    """What it was asked last."""
     unfit: bool = False
 
     @property
@@ -112,6 +114,7 @@ class Cluster:
         self._met = dict[str, Greeting]()  # all that were ready at some time
         self._sent = Counter[str]()
         self._bringing = dict[tuple[str, str], _Member]()  # by home: whom the data are sent to
+        self._brought = set[tuple[str, str]]()
         self._told = set[str]()
         self._count, self._ready = 0, -1
         self._stuck: float | None = None  # since when there is no way on
@@ -155,7 +158,7 @@ class Cluster:
             while not self._ended:
                 try:
                     self._listen()
-                    if self._ended or self._cargo is None:
+                    if self._ended or not self._laden():
                         continue
                     if self._link is None or time.monotonic() - looked >= LOOK:
                         self._look()
@@ -187,11 +190,12 @@ class Cluster:
     def _leave(self, *, tidy: bool) -> None:
         self._ended = True
         if self._cargo is not None and self._cargo.shared is not None:
-            self._cargo.shared.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._cargo.shared.unlink(missing_ok=True)
         if self._link is None:
             return
         if tidy:
-            homes = {m.home: m.address for m in self._members.values() if m.address in self._sent}
+            homes = {m.home: m.address for m in self._members.values() if m.home in self._brought}
             with suppress(Lost):
                 answers = [self._link.ask(address, there.forget, self._cargo, then=lambda _: None)
                            for address in homes.values()]  # fmt: skip
@@ -212,10 +216,14 @@ class Cluster:
             self._announce(text)
 
     def _accept(self, group: _Group) -> None:
-        """Take a group; with the first, the results folder is there, and the data go into it."""
-        if self._cargo is None:
-            self._cargo = share(self._parcel, self._folder, self._scratch)
+        """Take a group."""
         self._waiting.append(group)
+
+    def _laden(self) -> bool:
+        """With the first group the results folder is there, and the data go into it."""
+        if self._cargo is None and self._waiting:
+            self._cargo = share(self._parcel, self._folder, self._scratch)
+        return self._cargo is not None
 
     # Workers come and go
 
@@ -262,6 +270,8 @@ class Cluster:
     def _let_go(self, member: _Member) -> _Group | None:
         """Have nothing more of a worker; give back the group that it was at."""
         self._places.remove(member.address)
+        if member.asked is not None:
+            member.asked.cancel()
         if member.home and self._bringing.get(member.home) is member:
             del self._bringing[member.home]
             mates = [mate for mate in self._mates(member) if mate is not member]
@@ -295,7 +305,7 @@ class Cluster:
         def deliver(answer: Future[Any]) -> None:
             self._inbox.put(partial(self._receive, member, answer, then))
 
-        self._link.ask(member.address, function, *words, then=deliver)
+        member.asked = self._link.ask(member.address, function, *words, then=deliver)
 
     def _receive(self, member: _Member, answer: Future[Any], then: Any) -> None:
         if self._members.get(member.address) is not member or answer.cancelled():
@@ -326,6 +336,7 @@ class Cluster:
 
     def _bring(self, member: _Member) -> None:
         assert member.home is not None
+        self._brought.add(member.home)
         self._bringing[member.home] = member
         self._send(member, 0)
 

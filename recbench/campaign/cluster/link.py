@@ -61,10 +61,13 @@ class DaskLink:
             with warnings.catch_warnings():  # versions are compared below
                 warnings.simplefilter("ignore", versions.VersionMismatchWarning)
                 self._client = connect(address, set_as_default=False, timeout=timeout)
-        except (OSError, ValueError, ImportError) as error:
+        except (OSError, ValueError, ImportError, TypeError) as error:  # a TypeError: no TLS here
             raise UsageError(f"no Dask scheduler answers at {address} ({error})") from error
         try:
             _refuse_other_dask(address, self._client.get_versions()["scheduler"]["packages"])
+        except OSError as error:  # it went in between
+            self.close()
+            raise UsageError(f"no Dask scheduler answers at {address} ({error})") from error
         except UsageError:
             self.close()
             raise
@@ -102,6 +105,8 @@ class DaskLink:
             return await self._client.gather(remote, asynchronous=True)
         except CancelledError as error:  # the client has lost the scheduler, and all that it knew
             raise Lost(str(error)) from None
+        finally:  # or Dask has it done by whoever comes to the address of a worker that was lost
+            remote.release()
 
     def want(self, number: int) -> None:
         """Keep as many tasks waiting for what nobody has."""

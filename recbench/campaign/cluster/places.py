@@ -62,6 +62,7 @@ class Places:
         numbers = {mate.number for mate in mates}
         place.number = next(n for n in range(len(mates) + 1) if n not in numbers)
         self._memory[place.machine] = max(self._memory.get(place.machine, 0) if mates else 0, free)
+        place.memory = min(place.memory, self._memory[place.machine])
         self._places[place.address] = place
 
     def remove(self, address: str) -> None:
@@ -77,7 +78,9 @@ class Places:
         place = self._places.get(address)
         if place is not None:
             place.at = None
-            place.disk = place.disk if disk is None else disk
+            for mate in self._places.values():
+                if disk is not None and mate.machine == place.machine:  # they share the folder
+                    mate.disk = disk
 
     def assign(self, waiting: Iterable[Needs]) -> Iterator[tuple[int, Place]]:
         """Give groups, by their number in the queue, to workers that have room; the first go first.
@@ -96,6 +99,7 @@ class Places:
                 place for place in able
                 if place.at is None
                 and (not asked or asked <= room[place.machine] - kept.get(place.machine, 0))
+                and needs.disk <= place.disk - self._disk_taken(place.machine)
             ]  # fmt: skip
             if ready:
                 place = min(ready, key=lambda place: (place.memory, place.number))
@@ -119,3 +123,6 @@ class Places:
     def _left(self, machine: str) -> int:
         taken = sum(p.taken for p in self._places.values() if p.machine == machine)
         return self._memory[machine] - taken
+
+    def _disk_taken(self, machine: str) -> int:
+        return sum(p.at.disk for p in self._places.values() if p.at and p.machine == machine)

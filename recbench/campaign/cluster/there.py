@@ -16,7 +16,7 @@ from recbench.campaign.cluster.cargo import Cargo, Unfit
 from recbench.campaign.executors import opened, settle_in
 from recbench.campaign.slots import Throttle
 from recbench.campaign.worker import Outcome, Worker
-from recbench.environment import describe, free_memory, held_memory
+from recbench.environment import describe, free_memory, held_memory, total_memory
 from recbench.errors import RecbenchError
 
 _ALONE = threading.Lock()
@@ -42,6 +42,7 @@ class Room:
     """What a worker has for fits, with the data in memory."""
 
     memory: int
+    """By its own limit, whatever others on its machine hold meanwhile."""
     free: int
     """On its machine, whatever the worker's own limit is."""
     disk: int
@@ -78,7 +79,7 @@ def open_up(cargo: Cargo) -> Room:
             _opened(cargo).split  # noqa: B018 - made once, and it takes memory
         except RecbenchError as error:
             raise Unfit(str(error)) from error
-        return Room(_left(), free_memory(), _free_disk(cargo.scratch))
+        return Room(_allowed(), free_memory(), _free_disk(cargo.scratch))
 
 
 def fit(cargo: Cargo, job: bytes, terms: Terms) -> tuple[list[Outcome], int]:
@@ -96,7 +97,8 @@ def fit(cargo: Cargo, job: bytes, terms: Terms) -> tuple[list[Outcome], int]:
         worker = _opened(cargo)
         settle_in(worker, terms.number, progress)
         threads = terms.threads or here.state.nthreads
-        worker.context = replace(worker.context, threads=threads, memory=_left())
+        memory = min(free_memory(), _allowed())
+        worker.context = replace(worker.context, threads=threads, memory=memory)
         outcomes = worker.work(pickle.loads(job))  # noqa: S301 - as in `opened`
         return outcomes, _free_disk(cargo.scratch)
 
@@ -126,11 +128,10 @@ def _opened(cargo: Cargo) -> Worker:
         raise Unfit(f"something that models come from is not installed ({error})") from error
 
 
-def _left() -> int:
-    """Bytes that a fit may take: what is free, and what Dask lets this worker have."""
+def _allowed() -> int:
+    """Bytes that Dask lets a fit of this worker have."""
     limit = _here().memory_manager.memory_limit
-    free = free_memory()
-    return min(free, max(0, int(SHARE * limit) - held_memory())) if limit else free
+    return max(0, int(SHARE * limit) - held_memory()) if limit else total_memory()
 
 
 def _free_disk(scratch: Path | None) -> int:

@@ -58,6 +58,7 @@ class Village:
         self.asked: list[tuple[str, str]] = []
         self.wanted: list[int] = []
         self.terms: dict[str, int] = {}
+        self.unanswered: dict[str, Future] = {}
         self.heard = None
 
     def connect(self, topic, heard):
@@ -82,6 +83,7 @@ class Village:
         answer: Future = Future()
         hand = self.hands[address]
         if function.__name__ in hand.deaf:
+            self.unanswered[address] = answer
             return answer
         try:
             answer.set_result(getattr(self, function.__name__)(address, hand, *words))
@@ -107,7 +109,8 @@ class Village:
         return self.made.work(pickle.loads(job)), 0
 
     def forget(self, address, hand, cargo):
-        hand.got = b""
+        for mate in self.hands.values():
+            mate.got = b"" if mate.machine == hand.machine else mate.got
 
 
 @pytest.fixture
@@ -154,6 +157,7 @@ def test_a_worker_that_is_lost_costs_its_group_a_new_beginning(start, tmp_path):
     tables = [(tmp_path / name / "metrics.csv").read_bytes() for name in ("one", "two")]
     assert tables[0] == tables[1]
     assert any("worker a was lost while it was at ease" in text for text in said)
+    assert village.unanswered["a"].cancelled()  # else Dask has it done if one comes at its address
     (crew,) = Campaign(tmp_path / "two").manifest()["runs"][0]["crew"]
     assert crew["workers"] == ["a", "b"]
 
@@ -250,6 +254,31 @@ def test_data_are_sent_to_a_machine_once_and_piece_by_piece(start, monkeypatch):
     assert village.asked.count(("b1", "take")) == 3
     cluster.close(wait=True)
     assert [hands[address].got for address in sent] == [b""] * 2
+
+
+def test_they_are_removed_too_where_the_one_that_was_sent_them_has_left(start):
+    made = worker(*GRID)
+    village = Village(made, first=Hand(has_cargo=False), second=Hand())
+    cluster = start(village)
+    assert cluster.submit(job(made)).result(SECONDS)
+    wait_for(lambda: len(cluster._places) == 2)
+    assert set(cluster.sent) == {"first"}
+    del village.hands["first"]
+    wait_for(lambda: len(cluster._places) == 1)
+    cluster.close(wait=True)
+    assert village.asked[-1] == ("second", "forget")
+
+
+def test_data_that_cannot_be_packed_end_the_run_and_nobody_waits(start, monkeypatch):
+    def broken(*_):
+        raise OSError("a plugin file is gone")
+
+    monkeypatch.setattr(executor, "share", broken)
+    made = worker(*GRID)
+    cluster = start(Village(made, a=Hand()))
+    for number in (0, 1):
+        with pytest.raises(OSError, match="a plugin file is gone"):
+            cluster.submit(job(made, number)).result(SECONDS)
 
 
 def test_another_is_sent_them_if_the_first_is_lost_meanwhile(start):

@@ -1,5 +1,6 @@
 """The executor on real clusters, of processes that meet on the loopback interface."""
 
+import asyncio
 import subprocess
 import sys
 from functools import partial
@@ -141,6 +142,35 @@ def test_a_worker_that_dask_pauses_is_there_still():
         link.workers()
 
 
-def test_a_scheduler_that_is_not_there_is_one_sentence():
-    with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
-        DaskLink("tcp://127.0.0.1:9", "topic", print, timeout=1.0)
+def test_dask_forgets_what_nobody_waits_for_any_more():
+    released = []
+    remote = SimpleNamespace(release=lambda: released.append(True))
+    link = object.__new__(DaskLink)
+    link._client = SimpleNamespace(gather=lambda *_, **__: asyncio.sleep(60))
+
+    async def give_up() -> None:
+        answer = asyncio.ensure_future(link._answer(remote))
+        await asyncio.sleep(0)
+        answer.cancel()
+        await asyncio.wait([answer])
+
+    asyncio.run(give_up())
+    assert released
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense"])
+def test_a_scheduler_that_is_not_there_is_one_sentence(address):
+    with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address}"):
+        DaskLink(address, "topic", print, timeout=1.0)
+
+
+def test_nor_is_one_that_goes_while_it_is_asked_for_its_versions(monkeypatch):
+    def gone() -> None:
+        raise OSError("closed")
+
+    closed = []
+    client = SimpleNamespace(get_versions=gone, close=lambda timeout: closed.append(timeout))
+    monkeypatch.setattr(distributed, "Client", lambda *_, **__: client)
+    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://there:1"):
+        DaskLink("tcp://there:1", "topic", print)
+    assert closed

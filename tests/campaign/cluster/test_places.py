@@ -57,6 +57,18 @@ def test_scratch_space_is_looked_at_too():
     assert not list(made.assign([Needs(0, 5 * GB)]))
 
 
+def test_two_fits_are_never_put_onto_a_disk_for_one():
+    made = Places()
+    for address in "ab":
+        made.add(Place(address, "m", GB, disk=6 * GB), GB)
+    large = Needs(0, 4 * GB)
+    assert [place.address for _, place in made.assign([large, large])] == ["a"]
+    assert [place.address for _, place in made.assign([large, Needs(GB)])] == ["b"]
+    made.release("b", disk=3 * GB)  # the fit of the other has written most of it
+    made.release("a", disk=6 * GB)
+    assert len([*made.assign([large, Needs(0, 2 * GB)])]) == 2
+
+
 def test_each_worker_of_a_machine_has_a_number_and_a_new_one_takes_that_of_one_that_left():
     made = places(("a", "m", GB), ("b", "m", GB), ("c", "n", GB), free=GB)
     made.remove("a")
@@ -71,6 +83,17 @@ def test_a_machine_is_as_large_as_it_was_when_little_was_under_way():
     made.add(Place("b", "m", 10 * GB, disk=0), free=4 * GB)  # the fit holds what it was promised
     assert given_out(made, 5 * GB) == {}
     assert given_out(made, 4 * GB) == {0: "b"}
+
+
+def test_who_comes_in_the_middle_of_a_fit_has_all_of_the_machine_when_that_is_over():
+    made = places(("a", "m", 10 * GB), free=10 * GB)
+    given_out(made, 8 * GB)
+    made.add(Place("b", "m", 99 * GB, disk=0), free=2 * GB)
+    assert given_out(made, 5 * GB) == {}
+    made.remove("a")
+    assert made.could_hold(Needs(10 * GB))
+    assert not made.could_hold(Needs(11 * GB))
+    assert given_out(made, 5 * GB) == {0: "b"}
 
 
 @given(

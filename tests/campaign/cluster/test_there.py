@@ -115,6 +115,14 @@ def test_data_that_were_sent_are_those_that_were_packed(here, tmp_path):
     assert not there.greet(cargo).has_cargo
 
 
+def test_the_limit_of_a_worker_is_its_own_whatever_others_hold(here, tmp_path, monkeypatch):
+    parcel = packed(Popularity())
+    monkeypatch.setattr(there, "free_memory", lambda: 1)
+    room = there.open_up(share(parcel, tmp_path, None))
+    assert room.free == 1
+    assert room.memory == pytest.approx(0.9 * LIMIT - held_memory(), rel=0.1)
+
+
 def test_damage_on_the_way_or_on_disk_is_noticed(here, tmp_path):
     parcel = packed(Popularity())
     cargo, content = share(parcel, None, None), parcel.pickled
