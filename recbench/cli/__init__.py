@@ -130,8 +130,7 @@ class Commands(click.Group):
             try:
                 return super().main(*args, **named)
             finally:
-                if sys.stdout is not None:
-                    sys.stdout.flush()
+                sys.stdout.flush()
         except BrokenPipeError:  # whoever was reading has left: nobody is there to be told
             forget_output()
             sys.exit(1)
@@ -205,6 +204,10 @@ def settle_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    # Python has no stream where there was no file, and click wraps what is not there.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

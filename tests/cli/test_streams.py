@@ -37,6 +37,14 @@ def test_a_reader_that_leaves_is_no_error_to_speak_of():
     assert (done.returncode, done.stderr) == (1, "")
 
 
+def test_and_nobody_need_hear_of_it():
+    source, sink = os.pipe()
+    os.close(source)
+    done = start("--help", out=sink, before=lambda: os.close(2))
+    os.close(sink)
+    assert done.returncode == 1
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_closed_streams_are_somewhere(number):
     done = start(*LIST, before=lambda: os.close(number))
