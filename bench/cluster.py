@@ -132,7 +132,7 @@ class Trouble(threading.Thread):
             "slowed": partial(lab.slow, seconds=SLOWED),
         }
         while not self.left.wait(self.dice.uniform(0.5, 1.5) * APART):
-            if self.scheduler_dies and sum(self.made.values()) == 2:
+            if self.scheduler_dies:
                 lab.restart_all()
                 self.made["all killed with the scheduler"] += 1
                 self.scheduler_dies = False

@@ -55,8 +55,10 @@ class DaskLink:
         except ImportError:
             raise UsageError(f"--executor dask needs an extra: {to_install('dask')}") from None
         connect: Any = Client  # distributed has no types
-        # What it says of a scheduler that is lost is a traceback; whoever made the link says more.
+        # What it says of a scheduler or a worker that is lost is a traceback; whoever made the link
+        # says more.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        logging.getLogger("asyncio").addFilter(_is_news)
         try:
             with warnings.catch_warnings():  # versions are compared below
                 warnings.simplefilter("ignore", versions.VersionMismatchWarning)
@@ -119,6 +121,12 @@ class DaskLink:
         """Say good-bye if there is anybody to say it to."""
         with suppress(Exception):
             self._client.close(timeout=2)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether it is more than that a task of distributed's own has ended with a lost worker."""
+    error = record.exc_info[1] if record.exc_info else None
+    return type(error).__name__ != "AllExit"
 
 
 def _new() -> dict[str, Any]:
