@@ -125,8 +125,8 @@ class Commands(click.Group):
 
     def main(self, *args: Any, **named: Any) -> Any:
         """Run a command line, whatever the streams are, and whatever the system refuses."""
-        settle_streams()
         try:
+            settle_streams()
             try:
                 return super().main(*args, **named)
             finally:
@@ -204,10 +204,12 @@ def settle_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    # Python has no stream where there was no file, and click wraps what is not there.
-    for name in ("stdout", "stderr"):
+    # Python has no stream where there was no file, and click wraps what is not there. One on the
+    # number that was just taken: there may be no other left.
+    for number, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
-            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8"))
+            nowhere = io.FileIO(number, "w", closefd=False)
+            setattr(sys, name, io.TextIOWrapper(nowhere, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

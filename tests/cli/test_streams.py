@@ -52,6 +52,22 @@ def test_closed_streams_are_somewhere(number):
     assert "Traceback" not in done.stderr
 
 
+ONE_DESCRIPTOR_LEFT = """
+import os, resource, sys
+from recbench.cli import main
+os.close(1)
+sys.stdout = None
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+main(["--version"])
+"""
+
+
+def test_a_closed_stream_is_somewhere_with_no_descriptor_to_spare():
+    words = [sys.executable, "-c", ONE_DESCRIPTOR_LEFT]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_terminal_without_unicode_gets_the_same_json():
     words = ("list", "losses", "--json")
     plain, ascii_only = (start(*words, PYTHONIOENCODING=code) for code in ("utf-8", "ascii"))
