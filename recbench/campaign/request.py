@@ -39,6 +39,7 @@ from recbench.data.open import Access, OwnFile, Source, default_split, open_sour
 from recbench.environment import left_by_limits, refuse_without, usable_cores
 from recbench.errors import UsageError, unknown
 from recbench.evaluate.metrics import MetricSpec, parse_metric
+from recbench.linalg.steps import Spent
 from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -67,6 +68,8 @@ class Finished:
     rows: list[Row]
     plan: Plan
     campaign: Campaign
+    steps: Mapping[str, Spent]
+    """What was spent on each kind of work."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -198,7 +201,7 @@ class Request:
                 f"interrupted after {done} of {runner.total} trials; "
                 "what is finished is kept: the same command goes on from there"
             ) from interrupt
-        return Finished(rows, runner.plan, runner.campaign)
+        return Finished(rows, runner.plan, runner.campaign, runner.steps)
 
     def _check(self) -> None:
         """Refuse words that do not exist or do not go together."""

@@ -21,6 +21,7 @@ from recbench.linalg import rowinverse
 from recbench.linalg.gram import gram
 from recbench.linalg.rowinverse import RowInverse, squares
 from recbench.linalg.spread import Spread
+from recbench.linalg.steps import STEPS
 from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import Tiles, inverse
 from recbench.linalg.types import Matrix, Vector
@@ -149,7 +150,9 @@ def by_users(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) ->
 
     tiles = _tiles("users", some, gamma, fill, multiply, ctx)
     matrix = RowInverse(tiles, train, gamma)
-    return Inverted(matrix, UserSide(matrix), Inverse(g, gamma, matrix.diagonal()))
+    with STEPS("diagonal"):
+        diagonal = matrix.diagonal()
+    return Inverted(matrix, UserSide(matrix), Inverse(g, gamma, diagonal))
 
 
 def _tiles(
@@ -163,11 +166,17 @@ def _tiles(
     """The inverse of what `fill` writes and `multiply` multiplies with."""
     n = train.shape[side == "items"]
     what, identity = f"inverse of {n:,} {side}", _identity(train, gamma, side)
-    tiles = inverse(
-        n, fill, dtype=ctx.dtype, folder=_room(n, what, identity, ctx), identity=identity,
-        progress=partial(ctx.progress, what), advice=RAISE,
-    )  # fmt: skip
-    tiles.check_inverse(multiply, advice=RAISE)
+
+    def filled(tiles: Tiles) -> None:
+        with STEPS("Gram matrix"):
+            fill(tiles)
+
+    with STEPS("inverse"):
+        tiles = inverse(
+            n, filled, dtype=ctx.dtype, folder=_room(n, what, identity, ctx), identity=identity,
+            progress=partial(ctx.progress, what), advice=RAISE,
+        )  # fmt: skip
+        tiles.check_inverse(multiply, advice=RAISE)
     return tiles
 
 
