@@ -39,7 +39,7 @@ from recbench.data.open import Access, OwnFile, Source, default_split, open_sour
 from recbench.environment import left_by_limits, refuse_without, usable_cores
 from recbench.errors import UsageError, unknown
 from recbench.evaluate.metrics import MetricSpec, parse_metric
-from recbench.linalg.steps import Spent
+from recbench.linalg.steps import STEPS, Spent
 from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -143,6 +143,7 @@ class Request:
 
     def plan(self) -> tuple[Plan, Proposals]:
         """Check what was typed, then open the data: what decides the numbers, and the trials."""
+        STEPS.taken()  # whatever this process did before is no step of the run
         self._check()
         models, proposing = self._search()
         self._check_choice(models)
