@@ -13,8 +13,8 @@ process while it was at the step.
 A share is one of users, items, interactions and held-out users alike. So a user has as many items
 as in full, and an item as many users, as in a smaller shop of the same kind. What has to look at
 every interaction, or at every pair of items that a user has, is linear in the share. Scores of
-users x items are quadratic, and an inverse is cubic. The last column says the power of the share
-with which a step grew between the last two.
+users x items are quadratic, and an inverse is cubic. Tables of growth have the power of the share
+with which a step grew between the last two, beside that of its work.
 """
 
 import argparse
@@ -26,7 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -36,6 +37,11 @@ LINEAR = ("ease", "ease-debiased", "rlae", "dlae", "edlae", "rdlae", "deql", "de
           "deql-l2-zero")  # fmt: skip
 BY_EFFECT = ("deql-l2", "deql-l2-zero")
 """Models whose penalty is given as λ', so that a grid over b costs one inverse."""
+POWERS = {
+    "make": 1, "read": 1, "split": 1, "Gram matrix": 1, "diagonal": 1, "sweeps": 1, "metrics": 1,
+    "record": 1, "per-user tests": 1, "decomposition": 2, "ranking": 2, "inverse": 3,
+}  # fmt: skip
+"""The power of the share with which the work of a step grows, where its operations are known."""
 GB = 1e9
 LAST = 20
 """Lines of a log that are shown of a program that failed."""
@@ -203,45 +209,41 @@ def write_data(path: Path, sizes: str) -> None:
     pq.write_table(pa.table({"user": data.user, "item": data.item}), path)
 
 
-def print_steps(lines: Iterable[Line]) -> list[Line]:
-    """The table of one dataset at one share, line by line as they come; all lines at the end."""
-    print("| run | step | times | wall s | processor s | peak GB | disk GB |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    printed = []
-    for line in lines:
-        disk = "" if line.disk_gb is None else f"{line.disk_gb:.2f}"
-        print(
-            f"| {line.run} | {line.step} | {line.times} | {line.seconds:,.1f} | "
-            f"{line.processor_seconds:,.1f} | {line.peak_gb:.2f} | {disk} |",
-            flush=True,
-        )
-        printed.append(line)
-    return printed
+def print_step(line: Line, *, first: bool) -> None:
+    """A row of the table of one dataset at one share, below its head if it is the first."""
+    if first:
+        print("| run | step | times | wall s | processor s | peak GB | disk GB |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+    disk = "" if line.disk_gb is None else f"{line.disk_gb:.2f}"
+    print(
+        f"| {line.run} | {line.step} | {line.times} | {line.seconds:,.1f} | "
+        f"{line.processor_seconds:,.1f} | {line.peak_gb:.2f} | {disk} |",
+        flush=True,
+    )
 
 
 def print_growth(lines: Sequence[Line]) -> None:
     """Seconds of processors of every step at every share, and how it grew in the end."""
     shares = sorted({line.share for line in lines}, key=Fraction)
-    if len(shares) < 2:
-        return
     found = {(line.run, line.step, line.share): line.processor_seconds for line in lines}
-    print(f"| run | step | {' | '.join(shares)} | power |")
-    print(f"| --- | --- |{' --- |' * len(shares)} --- |")
+    print(f"| run | step | {' | '.join(shares)} | power | of the work |")
+    print(f"| --- | --- |{' --- |' * len(shares)} --- | --- |")
     larger = math.log(Fraction(shares[-1]) / Fraction(shares[-2]))
     for run, step in dict.fromkeys((line.run, line.step) for line in lines):
         took = [found.get((run, step, share), math.nan) for share in shares]
         power = math.log(took[-1] / took[-2]) / larger if min(took[-2:]) > 0 else math.nan
-        print(f"| {run} | {step} |", *(f"{value:,.2f} |" for value in took), f"{power:.1f} |")
+        values = " | ".join(f"{value:,.2f}" for value in took)
+        print(f"| {run} | {step} | {values} | {power:.1f} | {POWERS.get(step, '')} |")
 
 
-def keep(path: Path, lines: Sequence[Line]) -> None:
-    """Append lines to a csv."""
+def keep(path: Path, line: Line) -> None:
+    """Append a line to a csv."""
     new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Line)])
         if new:
             writer.writeheader()
-        writer.writerows(map(asdict, lines))
+        writer.writerow(asdict(line))
 
 
 def kept(path: Path) -> list[Line]:
@@ -258,6 +260,17 @@ def kept(path: Path) -> list[Line]:
     return [*{(row.table, row.share, row.run, row.step): row for row in rows}.values()]
 
 
+@contextmanager
+def room(kept_in: Path | None, name: str) -> Iterator[Path]:
+    """A new folder: one of this name that stays, or one for the meantime."""
+    if kept_in is None:
+        with tempfile.TemporaryDirectory(prefix="full-size-") as folder:
+            yield Path(folder)
+    else:
+        (kept_in / name).mkdir(parents=True)  # results that are there would be found finished
+        yield kept_in / name
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     names = ",".join(TABLES)
@@ -268,7 +281,7 @@ def main() -> None:
     parser.add_argument("--runs", help="only these kinds of models, separated by commas")
     parser.add_argument("--csv", type=Path, help="append every line to this file")
     parser.add_argument("--growth", type=Path, help="measure nothing; growth from such a file")
-    parser.add_argument("--folder", type=Path, help="where data and results stand meanwhile")
+    parser.add_argument("--folder", type=Path, help="keep data, results and logs in this folder")
     parser.add_argument("--write", nargs=2, metavar=("FILE", "SIZES"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.write:
@@ -280,13 +293,15 @@ def main() -> None:
             table = TABLES[name].part(share, options.runs.split(",") if options.runs else None)
             print(f"\n{name}, {share} of it: {table.users:,} users x {table.items:,} items x "
                   f"{table.interactions:,}, {table.typed_split}\n")  # fmt: skip
-            with tempfile.TemporaryDirectory(dir=options.folder, prefix="full-size-") as folder:
-                here = measured(table, Path(folder))
-                lines += print_steps(replace(one, table=name, share=str(share)) for one in here)
-            if options.csv:
-                keep(options.csv, [one for one in lines if one.share == str(share)])
-        print(f"\n{name}, seconds of processors by share\n" if len(lines) else "")
-        print_growth(lines)
+            with room(options.folder, f"{name}-{share}".replace("/", "-of-")) as folder:
+                for number, line in enumerate(measured(table, folder)):
+                    lines.append(replace(line, table=name, share=str(share)))
+                    print_step(lines[-1], first=number == 0)
+                    if options.csv:
+                        keep(options.csv, lines[-1])
+        if len({line.share for line in lines}) > 1:
+            print(f"\n{name}, seconds of processors by share\n")
+            print_growth(lines)
 
 
 if __name__ == "__main__":
