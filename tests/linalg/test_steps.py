@@ -18,15 +18,17 @@ def busy(seconds):
 
 
 def test_a_step_inside_another_is_taken_out_of_it():
-    steps = Steps()
+    steps, begun = Steps(), time.perf_counter()
     with steps("fit"):
         time.sleep(0.01)
         with steps("inverse"):
             time.sleep(0.05)
         time.sleep(0.01)
-    spent = steps.taken()
+    spent, all_of_it = steps.taken(), time.perf_counter() - begun
     assert list(spent) == ["fit", "inverse"]
-    assert 0.02 <= spent["fit"].seconds < 0.05 <= spent["inverse"].seconds
+    assert spent["fit"].seconds >= 0.02
+    assert spent["inverse"].seconds >= 0.05
+    assert sum(one.seconds for one in spent.values()) <= all_of_it
     assert [one.times for one in spent.values()] == [1, 1]
 
 
@@ -53,20 +55,22 @@ def test_a_step_under_way_is_told_in_two_parts():
 
 
 def test_machine_code_that_is_made_meanwhile_takes_no_seconds():
-    steps = Steps()
+    steps, begun = Steps(), time.perf_counter()
     with steps("fit"), CLOCK:
         time.sleep(0.05)
-    assert steps.taken()["fit"].seconds < 0.05
+    assert steps.taken()["fit"].seconds <= time.perf_counter() - begun - 0.05
 
 
 def test_an_error_ends_a_step():
-    steps = Steps()
+    steps, begun = Steps(), time.perf_counter()
     with pytest.raises(ValueError, match="lost"), steps("fit"), steps("inverse"):
         raise ValueError("lost")
+    time.sleep(0.05)
     with steps("ranking"):
         time.sleep(0.01)
     spent = steps.taken()
-    assert spent["ranking"].seconds >= 0.01 > spent["fit"].seconds
+    assert spent["ranking"].seconds >= 0.01
+    assert sum(one.seconds for one in spent.values()) <= time.perf_counter() - begun - 0.05
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="nothing forgets a peak")
