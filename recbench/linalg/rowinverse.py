@@ -95,7 +95,8 @@ class RowInverse:
         """Γ⁻¹ Rᵀ, as precise as B."""
         turned = sparse.csr_array(self._filled.T).astype(np.float64)
         turned.data /= np.repeat(self.gamma, np.diff(turned.indptr))
-        return turned.astype(self.dtype)
+        scaled: sparse.csr_array = turned.astype(self.dtype)
+        return scaled
 
     @cached_property
     def _across(self) -> Thin:

@@ -62,7 +62,7 @@ def here(tmp_path, monkeypatch):
         state=SimpleNamespace(nthreads=4),
         memory_manager=SimpleNamespace(memory_limit=LIMIT),
     )  # fmt: skip
-    monkeypatch.setattr(there, "_here", lambda: stand_in)
+    monkeypatch.setattr(there, "this_worker", lambda: stand_in)
     monkeypatch.setattr(executors, "_OPENED", {})
     return stand_in
 

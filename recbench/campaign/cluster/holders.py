@@ -1,0 +1,279 @@
+"""Workers of a Dask cluster as holders of an inverse; `recbench.linalg.held` says what they do.
+
+Everything large is brought to a machine once, as the data of groups are, and read there by all of
+its workers. Nothing else of any size passes the scheduler, but for lists.
+"""
+
+import pickle
+import queue
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ALL_COMPLETED, CancelledError, Future, wait
+from functools import partial
+from typing import Any, Protocol
+
+from recbench.campaign.cluster import holding, there
+from recbench.campaign.cluster.cargo import Cargo, Unfit
+from recbench.campaign.cluster.holding import Attendance, Berth, Brought, Lease
+from recbench.campaign.cluster.likeness import blas_of, difference
+from recbench.campaign.cluster.link import Answered, Heard, Lent, Lost
+from recbench.environment import describe
+from recbench.errors import DataError, RecbenchError
+from recbench.files import digest_of
+from recbench.linalg.held.heldtiles import Member
+from recbench.linalg.held.holder import Asked, Broken, Source
+from recbench.linalg.held.layout import Layout
+from recbench.linalg.types import Matrix, Progress, silent
+
+LOOK = 0.5
+"""Seconds between looks at which workers there are."""
+PIECE = 8 << 20
+"""Bytes that go in one message through the scheduler."""
+PATIENCE = 600.0
+"""Seconds to wait for workers, where those that are there are too few or too small."""
+RETURN = 10.0
+"""Seconds in which a worker that was lost may come back before the others go on."""
+GONE = 3.0
+"""Seconds in which the scheduler finds out that a worker is gone."""
+
+
+class FreeLink(Protocol):
+    """What holders ask of a cluster, beside what a `Link` offers for groups."""
+
+    def workers(self) -> dict[str, str]:
+        """The addresses of the workers, each with a name for the process there."""
+
+    def ask(self, address: str, function: Any, *words: Any, then: Answered) -> Future[Any]:
+        """Call a function on one worker, when it has nothing else to do."""
+
+    def lend(self, address: str, kind: type, *words: Any) -> Lent:
+        """Make an object on one worker, which is there as long as it is wanted here."""
+
+    def beside(self, address: str, function: Any, *words: Any) -> Future[Any]:
+        """Call a coroutine function on one worker at once, whatever that is at."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+class DaskHolders:
+    """The workers of a cluster."""
+
+    def __init__(
+        self,
+        connect: Callable[[str, Heard], FreeLink],
+        *,
+        threads: int | None = None,
+        announce: Callable[[str], None] = lambda text: None,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Connect, or raise; without a number of threads workers use those they started with."""
+        self.threads, self.announce, self._patience = threads, announce, patience
+        self.topic, self._said = f"recbench-{uuid.uuid4().hex}", queue.SimpleQueue[Any]()
+        self.link = connect(self.topic, self._said.put)
+        self.attending: dict[str, Attendance] = {}
+        self._known: dict[str, str] = {}
+        self._told, self._before = set[str](), 0
+
+    def members(self, enough: Callable[[Sequence[Member]], bool]) -> Sequence[Member]:
+        """Who is there and would make the same numbers."""
+        start = time.monotonic()
+        while True:
+            members, waited = self._present(), time.monotonic() - start
+            able = enough(members)
+            if not able:
+                self._tell("the workers have no room for the inverse: waiting for more of them")
+            back = len(members) >= self._before or waited > RETURN
+            if waited > self._patience or (able and back):
+                self._before = len(members)
+                return members
+            time.sleep(LOOK)
+
+    def _present(self) -> list[Member]:
+        """Look who is there; meet those that are new, and ask all what they have now."""
+        present = self._workers()
+        answers = {
+            address: self._asked(address, holding.attend)
+            for address, process in present.items() if self._known.get(address) != process
+            or address in self.attending
+        }  # fmt: skip
+        self.attending = {}
+        for address, answer in answers.items():
+            self._known[address] = present[address]
+            try:
+                self._meet(address, answer.result())
+            except Lost as error:
+                raise _without_scheduler(error) from error
+            except (Exception, CancelledError) as error:  # noqa: BLE001 - it is told
+                if address in self._workers():
+                    self._tell(f"worker {address} takes no part: {type(error).__name__}: {error}")
+        self._tell_codes()
+        mates = Counter(one.machine for one in self.attending.values())
+        return [
+            Member(address, min(one.allowed, one.free // mates[one.machine]))
+            for address, one in self.attending.items()
+        ]
+
+    def _meet(self, address: str, attendance: Attendance) -> None:
+        why = difference(describe(), attendance.environment)
+        if why:
+            self._tell(f"a worker on {attendance.machine} takes no part: {why}")
+        else:
+            self.attending[address] = attendance
+
+    def _tell_codes(self) -> None:
+        codes = {blas_of(describe())} | {
+            blas_of(one.environment) for one in self.attending.values()
+        }
+        if len(codes) > 1:
+            self._tell(
+                f"workers multiply matrices by different code ({' and '.join(sorted(codes))}): "
+                "last digits depend on who has which tile"
+            )
+
+    def team(self, members: Sequence[Member], layout: Layout) -> "DaskTeam":
+        """Make them the holders of a matrix of zeros."""
+        return DaskTeam(self, [member.name for member in members], layout)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self.link.close()
+
+    def _tell(self, text: str) -> None:
+        """Say something the first time."""
+        if text not in self._told:
+            self._told.add(text)
+            self.announce(text)
+
+    def _asked(self, address: str, function: Any, *words: Any) -> Future[Any]:
+        try:
+            return self.link.ask(address, function, *words, then=lambda _: None)
+        except Lost as error:
+            raise _without_scheduler(error) from error
+
+    def _workers(self) -> dict[str, str]:
+        try:
+            return dict(self.link.workers())
+        except Lost as error:
+            raise _without_scheduler(error) from error
+
+    def present(self, address: str) -> bool:
+        """Whether the process that was met at an address is there."""
+        return self._workers().get(address) == self._known.get(address)
+
+    def heard(self) -> Iterable[Any]:
+        """What holders have said of their progress since the last time."""
+        return [self._said.get() for _ in range(self._said.qsize())]
+
+    def ask(self, address: str, function: Any, *words: Any) -> Future[Any]:
+        """Call a function on one worker, when it has nothing else to do."""
+        return self._asked(address, function, *words)
+
+
+class DaskTeam:
+    """Workers that hold one inverse."""
+
+    def __init__(self, holders: DaskHolders, addresses: Sequence[str], layout: Layout) -> None:
+        self._holders, self._addresses = holders, addresses
+        self._token, self._brought = uuid.uuid4().hex, list[tuple[Cargo, list[str]]]()
+        berths = [Berth(self._token, layout, addresses, number) for number in range(len(addresses))]
+        self._leases = [
+            holders.link.lend(address, Lease, berth)
+            for address, berth in zip(addresses, berths, strict=True)
+        ]
+        try:
+            self._all([lease.made for lease in self._leases])
+        except BaseException:
+            self.close()
+            raise
+
+    def bring(self, thing: Source | Asked) -> Brought:
+        """Send it to one worker of every machine, piece by piece."""
+        content = pickle.dumps(thing)
+        cargo, homes = Cargo(digest_of(content), len(content)), dict[tuple[str, str], str]()
+        for address in self._addresses:
+            one = self._holders.attending[address]
+            homes.setdefault((one.machine, one.store), address)
+        self._brought.append((cargo, list(homes.values())))
+        for start in range(0, len(content), PIECE):
+            words = there.take, cargo, start, content[start : start + PIECE]
+            self._all([self._holders.ask(address, *words) for address in homes.values()])
+        return Brought(cargo)
+
+    def ask(self, method: str, *words: Any, progress: Progress | None = None) -> Sequence[Any]:
+        """Call a method of every holder; those that wait for one that is lost end by themselves."""
+        given = self._token, self._holders.topic, self._holders.threads, method, *words
+        asked = [self._holders.ask(address, holding.call, *given) for address in self._addresses]
+        answers = self._all(asked, progress or silent)
+        for cargo, addresses in self._brought:  # what it was brought for is done
+            self._all([self._holders.ask(address, there.forget, cargo) for address in addresses])
+        self._brought.clear()
+        return answers
+
+    def strips(self, holder: int, *words: int) -> Callable[[], Matrix]:
+        """Ask one holder, beside whatever it is at."""
+        address = self._addresses[holder]
+        coming = self._holders.link.beside(address, holding.strip, address, self._token, words)
+        return partial(self._one, coming)
+
+    def close(self) -> None:
+        """Give the tiles back."""
+        for lease in self._leases:
+            lease.give_back()
+
+    def _one(self, coming: Future[Any]) -> Any:
+        return self._all([coming])[0]
+
+    def _all(self, asked: Sequence[Future[Any]], progress: Progress = silent) -> list[Any]:
+        """What comes of all questions, or of the first that failed for a reason of its own."""
+        done: dict[int, tuple[int, int]] = {}
+        under_way = True
+        while under_way:
+            under_way = bool(wait(asked, LOOK, ALL_COMPLETED).not_done)
+            for token, number, *far in self._holders.heard():
+                if token == self._token:
+                    done[number] = far[0], far[1]
+                    whole = max(total for _, total in done.values()) * len(self._addresses)
+                    progress(sum(some for some, _ in done.values()), whole)
+            if under_way:
+                self._refuse_lost(asked)
+        errors = [_error_of(one) for one in asked]
+        for error in errors:
+            if isinstance(error, Unfit):
+                raise DataError(str(error))
+            if isinstance(error, RecbenchError):
+                raise error
+            if isinstance(error, Lost):
+                raise _without_scheduler(error)
+        for error in filter(None, errors):
+            until = time.monotonic() + GONE
+            while time.monotonic() < until:
+                self._refuse_lost(asked)
+                time.sleep(LOOK / 5)
+            if isinstance(error, Broken):
+                raise error
+            raise DataError(f"a worker failed ({type(error).__name__}: {error})") from error
+        return [one.result() for one in asked]
+
+    def _refuse_lost(self, asked: Sequence[Future[Any]]) -> None:
+        lost = [one for one in self._addresses if not self._holders.present(one)]
+        if lost:
+            for one in asked:
+                one.cancel()
+            raise Broken(f"worker {lost[0]} was lost")
+
+
+def _error_of(answer: Future[Any]) -> BaseException | None:
+    try:
+        return answer.exception()
+    except CancelledError as error:
+        return error
+
+
+def _without_scheduler(error: Lost) -> RecbenchError:
+    return DataError(
+        f"the scheduler does not answer ({error}); with --tiles-on-disk what was kept stays, and "
+        "the same command goes on from there"
+    )
