@@ -9,7 +9,7 @@ import queue
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, CancelledError, Future, wait
 from functools import partial
 from typing import Any, Protocol
@@ -17,8 +17,9 @@ from typing import Any, Protocol
 from recbench.campaign.cluster import holding, there
 from recbench.campaign.cluster.cargo import Cargo, Unfit
 from recbench.campaign.cluster.holding import Attendance, Berth, Brought, Lease
-from recbench.campaign.cluster.likeness import blas_of, difference
+from recbench.campaign.cluster.likeness import blas_of, difference, kinds
 from recbench.campaign.cluster.link import Answered, Heard, Lent, Lost
+from recbench.campaign.executors import InProcess
 from recbench.environment import describe
 from recbench.errors import DataError, RecbenchError
 from recbench.files import digest_of
@@ -42,7 +43,7 @@ GONE = 3.0
 class FreeLink(Protocol):
     """What holders ask of a cluster, beside what a `Link` offers for groups."""
 
-    def workers(self) -> dict[str, str]:
+    def workers(self) -> Mapping[str, str]:
         """The addresses of the workers, each with a name for the process there."""
 
     def ask(self, address: str, function: Any, *words: Any, then: Answered) -> Future[Any]:
@@ -70,10 +71,12 @@ class DaskHolders:
         patience: float = PATIENCE,
     ) -> None:
         """Connect, or raise; without a number of threads workers use those they started with."""
-        self.threads, self.announce, self._patience = threads, announce, patience
+        self.threads, self._announce, self._patience = threads, announce, patience
         self.topic, self._said = f"recbench-{uuid.uuid4().hex}", queue.SimpleQueue[Any]()
         self.link = connect(self.topic, self._said.put)
         self.attending: dict[str, Attendance] = {}
+        self.met: dict[str, Mapping[str, Any]] = {}
+        """The environments of all that were ever in a team."""
         self._known: dict[str, str] = {}
         self._told, self._before = set[str](), 0
 
@@ -84,7 +87,7 @@ class DaskHolders:
             members, waited = self._present(), time.monotonic() - start
             able = enough(members)
             if not able:
-                self._tell("the workers have no room for the inverse: waiting for more of them")
+                self.announce("the workers have no room for the inverse: waiting for more of them")
             back = len(members) >= self._before or waited > RETURN
             if waited > self._patience or (able and back):
                 self._before = len(members)
@@ -108,7 +111,9 @@ class DaskHolders:
                 raise _without_scheduler(error) from error
             except (Exception, CancelledError) as error:  # noqa: BLE001 - it is told
                 if address in self._workers():
-                    self._tell(f"worker {address} takes no part: {type(error).__name__}: {error}")
+                    self.announce(
+                        f"worker {address} takes no part: {type(error).__name__}: {error}"
+                    )
         self._tell_codes()
         mates = Counter(one.machine for one in self.attending.values())
         return [
@@ -119,7 +124,7 @@ class DaskHolders:
     def _meet(self, address: str, attendance: Attendance) -> None:
         why = difference(describe(), attendance.environment)
         if why:
-            self._tell(f"a worker on {attendance.machine} takes no part: {why}")
+            self.announce(f"a worker on {attendance.machine} takes no part: {why}")
         else:
             self.attending[address] = attendance
 
@@ -128,24 +133,26 @@ class DaskHolders:
             blas_of(one.environment) for one in self.attending.values()
         }
         if len(codes) > 1:
-            self._tell(
+            self.announce(
                 f"workers multiply matrices by different code ({' and '.join(sorted(codes))}): "
                 "last digits depend on who has which tile"
             )
 
     def team(self, members: Sequence[Member], layout: Layout) -> "DaskTeam":
         """Make them the holders of a matrix of zeros."""
+        for member in members:
+            self.met[member.name] = self.attending[member.name].environment
         return DaskTeam(self, [member.name for member in members], layout)
 
     def close(self) -> None:
         """Leave the cluster."""
         self.link.close()
 
-    def _tell(self, text: str) -> None:
-        """Say something the first time."""
+    def announce(self, text: str) -> None:
+        """Tell the user, the first time."""
         if text not in self._told:
             self._told.add(text)
-            self.announce(text)
+            self._announce(text)
 
     def _asked(self, address: str, function: Any, *words: Any) -> Future[Any]:
         try:
@@ -170,6 +177,24 @@ class DaskHolders:
     def ask(self, address: str, function: Any, *words: Any) -> Future[Any]:
         """Call a function on one worker, when it has nothing else to do."""
         return self._asked(address, function, *words)
+
+
+class Spreading(InProcess):
+    """Fits in this process, but for inverses, which workers of a cluster hold together."""
+
+    def crew(self) -> Sequence[Mapping[str, Any]]:
+        """The kinds of machines that held tiles."""
+        return kinds(self._holders.met)
+
+    @property
+    def _holders(self) -> DaskHolders:
+        holders = self.worker.context.holders
+        assert isinstance(holders, DaskHolders)
+        return holders
+
+    def close(self, *, wait: bool) -> None:
+        """Leave the cluster; workers drop their tiles once nobody is there who wants them."""
+        self._holders.close()
 
 
 class DaskTeam:

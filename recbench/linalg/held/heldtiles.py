@@ -60,6 +60,11 @@ class Team(Protocol):
         """Have them forget about it."""
 
 
+def all_of(members: Sequence[Member]) -> bool:
+    """Whoever is there is enough."""
+    return True
+
+
 class Holders(Protocol):
     """Workers that may become holders."""
 
@@ -94,6 +99,22 @@ class Wanted:
         layout, matrix = self.layout(holders), self.source.matrix
         parts = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
         return SOURCES * parts + max(map(layout.bytes_held, range(layout.holders)))
+
+    def outlook(self, holders: int, *, kept: bool) -> str:
+        """What the inverse will take of so many workers, and what losing one costs at most."""
+        layout = self.layout(holders)
+        down, across = layout.grid
+        part = -(-layout.count // PARTS)
+        lost = (
+            f"at most {part} of them, and reading the tiles that were kept" if kept
+            else "everything, as no folder is given to keep tiles in (--tiles-on-disk)"
+        )  # fmt: skip
+        return (
+            f"{layout.n:,} items in {counted(layout.count, 'row')} of tiles, on "
+            f"{counted(layout.holders, 'worker')} in a grid of {down} x {across}: up to "
+            f"{self.needed(holders) / 1e9:.2f} GB on each, {layout.bytes_sent() / 1e9:.2f} GB sent "
+            f"from worker to worker; a worker that is lost costs {lost}"
+        )
 
     def chosen(self, members: Sequence[Member]) -> list[Member]:
         """As many as have room for their share: without those that are too small, if others do."""
@@ -218,6 +239,9 @@ class HeldTiles(Checked):
         """Make a team, and bring it to where tiles are kept, or to the beginning."""
         members = self.wanted.chosen(self._holders.members(self._suffice))
         self._layout = layout = self.wanted.layout(len(members))
+        self._holders.announce(
+            f"spread: {self.wanted.outlook(len(members), kept=self._kept is not None)}"
+        )
         self._swept = 0 if self._kept is None else self._kept.latest(layout)
         team = self._team = self._holders.team(members, layout)
         if self._swept and self._kept is not None:
@@ -253,7 +277,7 @@ class HeldTiles(Checked):
                 f"last time: {error}"
             ) from error
         self.close()
-        again = "begins anew, as --tiles-on-disk names no folder to keep tiles in"
+        again = "begins anew, as no folder is given to keep tiles in (--tiles-on-disk)"
         if self._kept is not None:
             again = "goes on from the tiles that were kept last"
         self._holders.announce(f"{error}: the inverse of {self.n:,} items {again}")
