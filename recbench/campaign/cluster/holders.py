@@ -36,6 +36,8 @@ PATIENCE = 600.0
 """Seconds to wait for workers, where those that are there are too few or too small."""
 RETURN = 10.0
 """Seconds in which a worker that was lost may come back before the others go on."""
+BUSY = 10.0
+"""Seconds in which a worker that has nothing else to do says what it is."""
 GONE = 3.0
 """Seconds in which the scheduler finds out that a worker is gone."""
 
@@ -87,7 +89,10 @@ class DaskHolders:
             members, waited = self._present(), time.monotonic() - start
             able = enough(members)
             if not able:
-                self.announce("the workers have no room for the inverse: waiting for more of them")
+                why = (
+                    "the workers have no room for the inverse" if members else "there is no worker"
+                )
+                self.announce(f"{why}: waiting for more of them")
             back = len(members) >= self._before or waited > RETURN
             if waited > self._patience or (able and back):
                 self._before = len(members)
@@ -103,7 +108,12 @@ class DaskHolders:
             or address in self.attending
         }  # fmt: skip
         self.attending = {}
+        wait(answers.values(), BUSY)
         for address, answer in answers.items():
+            if not answer.done():
+                answer.cancel()
+                self.announce(f"worker {address} is at something else: it is not waited for")
+                continue
             self._known[address] = present[address]
             try:
                 self._meet(address, answer.result())

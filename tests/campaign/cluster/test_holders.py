@@ -151,7 +151,15 @@ def test_a_killed_worker_changes_no_byte(tmp_path, folder, monkeypatch):
 
 @pytest.mark.slow
 def test_the_command_line_gives_the_same_table_wherever_the_inverse_is(recbench, folder):
-    words = ["-d", "synthetic:users=900,items=400,interactions=20000", "-m", "ease", "-m", "edlae", "--tiles-on-disk"]
+    words = [
+        "-d",
+        "synthetic:users=900,items=400,interactions=20000",
+        "-m",
+        "ease",
+        "-m",
+        "edlae",
+        "--tiles-on-disk",
+    ]
     assert recbench("run", *words, "here", "-o", "one").exit_code == 0
     with distributed.LocalCluster(
         n_workers=3, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
@@ -189,6 +197,8 @@ class Answers:
     def ask(self, address, function, *words, then):
         answer: Future = Future()
         hand = self.hands[address]
+        if hand is None:
+            return answer
         if not isinstance(hand, Exception):
             answer.set_result(hand)
         elif function is holding.attend:
@@ -215,6 +225,23 @@ def test_who_would_make_other_numbers_takes_no_part(attendance):
     assert [member.name for member in holders.members(bool)] == ["a"]
     (words,) = said
     assert words.startswith("a worker on oldie takes no part: it has another recbench")
+
+
+def test_who_is_at_something_else_is_not_waited_for(attendance, monkeypatch):
+    monkeypatch.setattr(module, "BUSY", 0.01)
+    said: list[str] = []
+    holders = village(said, a=None, b=attendance)
+    assert [member.name for member in holders.members(bool)] == ["b"]
+    assert said == ["worker a is at something else: it is not waited for"]
+    holders.link.hands["a"] = attendance
+    assert [member.name for member in holders.members(bool)] == ["a", "b"]
+
+
+def test_without_workers_somebody_says_what_is_waited_for():
+    said: list[str] = []
+    with pytest.raises(Refused, match="and there are none; start more workers"):
+        HeldTiles(wanted(), village(said))
+    assert said[0] == "there is no worker: waiting for more of them"
 
 
 def test_workers_of_one_machine_share_its_memory(attendance):
