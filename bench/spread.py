@@ -80,7 +80,7 @@ def laboratory(workers: int) -> Iterator[tuple[Lab, DaskHolders]]:
     """Workers, once they are there and have compiled what they run."""
     with tempfile.TemporaryDirectory(prefix="recbench-spread-") as folder:
         lab = Lab(Path(folder), workers, MEMORY)
-        holders = DaskHolders(partial(DaskLink, lab.address), announce=partial(print, flush=True))
+        holders = DaskHolders(partial(DaskLink, lab.address), announce=tell)
         try:
             while len(holders.link.workers()) < workers:
                 time.sleep(0.1)
@@ -89,6 +89,12 @@ def laboratory(workers: int) -> Iterator[tuple[Lab, DaskHolders]]:
         finally:
             holders.close()
             lab.close()
+
+
+def tell(text: str) -> None:
+    """What is out of the ordinary."""
+    if not text.startswith("spread: "):
+        print(text, flush=True)
 
 
 def wanted(matrix: sparse.csr_array, side: int | None = None) -> Wanted:

@@ -176,9 +176,10 @@ class DaskHolders:
         except Lost as error:
             raise _without_scheduler(error) from error
 
-    def present(self, address: str) -> bool:
-        """Whether the process that was met at an address is there."""
-        return self._workers().get(address) == self._known.get(address)
+    def lost(self, addresses: Iterable[str]) -> list[str]:
+        """Where the process that was met there is not any more."""
+        present = self._workers()
+        return [one for one in addresses if present.get(one) != self._known.get(one)]
 
     def heard(self) -> Iterable[Any]:
         """What holders have said of their progress since the last time."""
@@ -224,7 +225,7 @@ class DaskTeam:
             self.close()
             raise
 
-    def bring(self, thing: Source | Asked) -> Brought:
+    def bring(self, thing: Source | Asked | Matrix) -> Brought:
         """Send it to one worker of every machine, piece by piece."""
         content = pickle.dumps(thing)
         cargo, homes = Cargo(digest_of(content), len(content)), dict[tuple[str, str], str]()
@@ -293,7 +294,7 @@ class DaskTeam:
         return [one.result() for one in asked]
 
     def _refuse_lost(self, asked: Sequence[Future[Any]]) -> None:
-        lost = [one for one in self._addresses if not self._holders.present(one)]
+        lost = self._holders.lost(self._addresses)
         if lost:
             for one in asked:
                 one.cancel()

@@ -47,7 +47,7 @@ class Member:
 class Team(Protocol):
     """Those who hold one inverse, numbered as in its layout."""
 
-    def bring(self, thing: Source | Asked) -> Any:
+    def bring(self, thing: Source | Asked | Matrix) -> Any:
         """Have something that is large come to all of them; what is returned stands for it."""
 
     def ask(self, method: str, *words: Any, progress: Progress | None = None) -> Sequence[Any]:
@@ -182,7 +182,8 @@ class HeldTiles(Checked):
 
     def matmul(self, z: Matrix) -> Matrix:
         """The product of the matrix with n x s numbers, added up in the order of the holders."""
-        first, *others = self._ask("matmul", np.ascontiguousarray(z, self.dtype))
+        factor = np.ascontiguousarray(z, self.dtype)
+        first, *others = self._of(lambda team: team.ask("matmul", team.bring(factor)))
         total = np.array(first)
         for part in others:
             total += part
@@ -243,6 +244,8 @@ class HeldTiles(Checked):
             f"spread: {self.wanted.outlook(len(members), kept=self._kept is not None)}"
         )
         self._swept = 0 if self._kept is None else self._kept.latest(layout)
+        if self._kept is not None and not self._swept:
+            self._kept.refuse_without_room(layout)
         team = self._team = self._holders.team(members, layout)
         if self._swept and self._kept is not None:
             team.ask("take", self._kept.at(self._swept))

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from recbench.errors import Refused
 from recbench.linalg.held.layout import Layout
 from recbench.linalg.tilefolder import SEALED, TileFolder, TilesError
+from recbench.linalg.tiles import Tiles
 
 NAME = "after-{:05d}"
+SETS = 2
 NAMED = re.compile(r"after-(\d{5,})")
 
 
@@ -43,6 +46,16 @@ class Kept:
         latest = max(whole, default=0)
         self._remove_others_than(latest)
         return latest
+
+    def refuse_without_room(self, layout: Layout) -> None:
+        """Refuse to begin what could not be kept: a set of tiles, and the next beside it."""
+        needed = SETS * Tiles.bytes_needed(layout.n, layout.dtype, layout.side)
+        free = shutil.disk_usage(self.path).free
+        if needed > free:
+            raise Refused(
+                f"the tiles that are kept need {needed / 1e9:.1f} GB in {self.path}, "
+                f"{free / 1e9:.1f} GB free; choose another folder"
+            )
 
     def publish(self, swept: int, layout: Layout) -> None:
         """Declare whole what all holders have written, and remove what was there before."""

@@ -1,6 +1,7 @@
 """An inverse in the hands of many is, bit for bit, that of one."""
 
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -223,6 +224,13 @@ def test_without_room_on_a_disk_what_was_kept_stays(tmp_path, monkeypatch):
     held = HeldTiles(wanted(), Village([ROOMY] * 2), tmp_path, lambda done, _: swept.append(done))
     assert min(swept) == 5
     assert np.array_equal(whole(held), whole(alone()))
+
+
+def test_what_could_not_be_kept_is_not_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=16_000))
+    with pytest.raises(Refused, match=r"the tiles that are kept need 0\.0 GB in .*another folder"):
+        HeldTiles(wanted(), village := Village([ROOMY]), tmp_path)
+    assert not village.teams
 
 
 def test_there_are_no_more_holders_than_rows_of_tiles():
