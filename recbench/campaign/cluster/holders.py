@@ -255,9 +255,14 @@ class DaskTeam:
         return partial(self._one, coming)
 
     def close(self) -> None:
-        """Give the tiles back."""
+        """Give the tiles back, and have removed what was brought and not used."""
         for lease in self._leases:
             lease.give_back()
+        for cargo, addresses in self._brought:
+            for address in addresses:
+                with suppress(RecbenchError):
+                    self._holders.ask(address, there.forget, cargo)
+        self._brought.clear()
 
     def _one(self, coming: Future[Any]) -> Any:
         return self._all([coming])[0]

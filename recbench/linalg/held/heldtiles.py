@@ -32,7 +32,7 @@ are kept if there is a folder: a lost worker costs one part at most, and reading
 SOURCES = 3
 """As many times the bytes of the sparse matrix are in memory while the tiles are filled."""
 TRIES = 5
-"""Teams that may be lost without any part being done."""
+"""Teams that may be lost without any part being done, and over one thing that is asked."""
 
 
 @dataclass(frozen=True)
@@ -195,15 +195,14 @@ class HeldTiles(Checked):
         def ranked(team: Team) -> Sequence[Any]:
             return team.ask("rank", team.bring(asked), progress=progress)
 
-        parts = self._of(ranked)
-        faults = sorted({scale for part in parts for scale in part if isinstance(scale, int)})
-        if faults:
-            raise NotFinite(faults, len(asked.scales))
+        parts, faults = zip(*self._of(ranked), strict=True)
+        if any(faults):
+            raise NotFinite(sorted({scale for some in faults for scale in some}), len(asked.scales))
         return [topk.best_of(lists, asked.k) for lists in zip(*parts, strict=True)]
 
     def received(self) -> list[int]:
         """The bytes of tiles that each holder has got from others so far."""
-        return list(self._ask("told_received"))
+        return list(self._ask("received"))
 
     def digests(self) -> dict[Key, str]:
         """Name the content of every tile."""
@@ -216,12 +215,17 @@ class HeldTiles(Checked):
 
     def _of(self, work: Callable[[Team], T]) -> T:
         """What a team says that has the inverse; of another one, if it is lost over it."""
-        while True:
+        for _ in range(TRIES):
             team = self._complete()
             try:
                 return work(team)
             except Broken as error:
                 self._part_with(error)
+                last = error
+        raise DataError(
+            f"{TRIES} times a worker was lost while it worked with the inverse of {self.n:,} "
+            f"items; the last time: {last}"
+        ) from last
 
     def _complete(self) -> Team:
         """Have a team with all of the inverse."""
@@ -273,13 +277,13 @@ class HeldTiles(Checked):
 
     def _part_with(self, error: Broken) -> None:
         """A team that has lost one of its workers has lost its tiles."""
+        self.close()
         self._lost += 1
         if self._lost > TRIES:
             raise DataError(
-                f"{TRIES} times a worker was lost before any part of the inverse was done; the "
-                f"last time: {error}"
+                f"{self._lost} times a worker was lost before any part of the inverse of "
+                f"{self.n:,} items was done; the last time: {error}"
             ) from error
-        self.close()
         again = "begins anew, as no folder is given to keep tiles in (--tiles-on-disk)"
         if self._kept is not None:
             again = "goes on from the tiles that were kept last"

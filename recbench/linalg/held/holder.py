@@ -130,8 +130,7 @@ class Holder:
         self.layout, self.number, self._fetch = layout, number, fetch
         self.keys = layout.keys(number)
         self.tiles = Tiles.zeros(layout.n, layout.dtype, layout.side, keys=self.keys)
-        self.received = 0
-        """Bytes of tiles that came from other holders."""
+        self._received = 0
         self._outbox, self._coming = Outbox(layout.copies), dict[Key, Future[Matrix]]()
         self._asked, self._stopped = set[Future[Matrix]](), False
 
@@ -195,7 +194,7 @@ class Holder:
         except blas.NotPositive:
             raise self.tiles.without_inverse(k, advice) from None
         # All of it, also what no tile here needed: others count on its being taken.
-        self.received += sum(self._arrived(key).nbytes for key in wanted)
+        self._received += sum(self._arrived(key).nbytes for key in wanted)
         self._coming = {}
 
     def block(self, i: int, j: int) -> Matrix:
@@ -241,9 +240,9 @@ class Holder:
         named = {key: hashlib.sha256(self.tiles.block(*key).data) for key in self.keys}
         return {key: name.hexdigest() for key, name in named.items()}
 
-    def told_received(self) -> int:
-        """Bytes of tiles that came from other holders, told to whoever counts."""
-        return self.received
+    def received(self) -> int:
+        """Bytes of tiles that came from other holders so far."""
+        return self._received
 
     def strip(self, j: int, first: int, last: int) -> Matrix:
         """What is here of the columns first to last of tile column j, one tile below the other."""
@@ -252,9 +251,9 @@ class Holder:
         here = [i for i, key in keys if self.layout.holder(key) == self.number]
         return np.concatenate([self.tiles.block(i, j)[:, inside] for i in here])
 
-    def rank(self, asked: Asked, progress: Progress = silent) -> "list[Top] | list[int]":
-        """The best of this holder's share of the columns, or under which scales some are not
-        finite.
+    def rank(self, asked: Asked, progress: Progress = silent) -> tuple[list[Top], list[int]]:
+        """The best of this holder's share of the columns, under each scale; or, instead, under
+        which scales some scores are not finite.
         """
         columns = Columns(self.layout, self._strips)
         right: topk.Panels = columns
@@ -263,9 +262,9 @@ class Holder:
         mine = ranges_of(right.n, self.layout.holders, topk.PANEL_WIDTH)[self.number]
         given = asked.history, right, asked.seen, asked.k, asked.scales
         try:
-            return topk.top_of_product(*given, progress, mine)
+            return topk.top_of_product(*given, progress, mine), []
         except NotFinite as error:
-            return error.scales
+            return [], error.scales
 
     def _strips(self, holder: int, *words: int) -> Callable[[], Matrix]:
         if holder == self.number:
@@ -274,7 +273,7 @@ class Holder:
 
         def wait() -> Matrix:
             strip = _waited_for(coming)
-            self.received += strip.nbytes
+            self._received += strip.nbytes
             return strip
 
         return wait

@@ -164,9 +164,21 @@ def test_losing_again_and_again_is_an_error():
         if method == "give":
             raise Broken("worker 1 was lost")
 
-    with pytest.raises(DataError, match="times a worker was lost before any part"):
+    with pytest.raises(DataError, match="6 times a worker was lost before any part"):
         HeldTiles(wanted(), village := Village([ROOMY] * 2, lost))
     assert len(village.teams) == TRIES + 1
+    assert all(team.closed for team in village.teams)
+
+
+def test_so_is_losing_a_worker_over_every_ranking():
+    def lost(number: int, method: str) -> None:
+        if method == "rank":
+            raise Broken("worker 1 was lost")
+
+    held, matrix = HeldTiles(wanted(), village := Village([ROOMY], lost)), source().matrix
+    with pytest.raises(DataError, match="5 times a worker was lost while it worked with"):
+        held.rank(Asked(matrix, matrix, 3, [None]))
+    assert len(village.teams) == TRIES
 
 
 def test_a_matrix_without_inverse_is_told_by_all_as_by_one():
