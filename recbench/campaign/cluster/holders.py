@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, CancelledError, Future, wait
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 

@@ -94,11 +94,6 @@ class Layout:
         panel = self.side * sum(self.height(i) for i in self.crossed(number))
         return (tiles + (PANELS * panel if self.copies else 0)) * self.item
 
-    def operations(self, number: int) -> float:
-        """Of the n³ that the inverse takes, those of one holder."""
-        sizes = ((i, j, self.height(i) * self.height(j)) for i, j in self.keys(number))
-        return float(self.n) * sum(size * (1 + (i != j)) for i, j, size in sizes)
-
     def bytes_read(self, ranges: Sequence[tuple[int, int]]) -> int:
         """What holders send to each other where each reads a range of columns, from the first to
         before the last: all of their numbers, less those that it has.
@@ -116,18 +111,34 @@ class Layout:
         start = j * self.side
         return max(0, min(last, start + self.height(j)) - max(first, start))
 
-    def seconds(self, gflops: float, bandwidth: float) -> float:
-        """The inverse, by the speed of a holder's matrix product and the bytes a second it gets.
+    def operations(self) -> float:
+        """Those of the inverse that follow each other, n³ if there is one holder.
 
-        Three times are added up: those of the holder with the most operations, of the one that
-        gets most, and of the pivots, which all others wait for. What is done while bytes are under
-        way is not subtracted.
+        Of every step it is the pivot, then what the holder has to do that has most of the panel,
+        then what that has that has most of the rest: all wait for all. What a holder does of the
+        next step meanwhile is not taken off.
         """
-        everyone: Sequence[int] = range(self.holders)
-        busiest = max(map(self.operations, everyone))
-        pivots = self.count * float(self.side) ** 3 if self.copies else 0.0
-        network = max(map(self.bytes_received, everyone)) / bandwidth
-        return (busiest + pivots) / (gflops * 1e9) + network
+        heights = np.array([self.height(i) for i in range(self.count)], np.float64)
+        rest = np.zeros(self.holders)
+        for number in range(self.holders):
+            for i, j in self.keys(number):
+                rest[number] += heights[i] * heights[j] * (1 + (i != j))
+        total = 0.0
+        for k, height in enumerate(heights):
+            owners = [self.holder((max(i, k), min(i, k))) for i in range(self.count)]
+            panel = height * np.bincount(owners, heights, self.holders)
+            panel[owners[k]] -= height**2
+            others = rest - 2 * panel
+            others[owners[k]] -= height**2
+            total += height * (height**2 + 2 * panel.max() + others.max())
+        return float(total)
+
+    def seconds(self, gflops: float, bandwidth: float) -> float:
+        """The inverse, by the speed of a holder's matrix product and the bytes a second it gets:
+        what follows each other at that speed, and then all that the one who gets most is sent.
+        """
+        network = max(map(self.bytes_received, range(self.holders))) / bandwidth
+        return self.operations() / (gflops * 1e9) + network
 
 
 def ranges_of(n: int, holders: int, step: int) -> list[tuple[int, int]]:
