@@ -25,7 +25,7 @@ from recbench.linalg import blas, topk
 from recbench.linalg.gram import gram
 from recbench.linalg.held.columns import Columns, ordered
 from recbench.linalg.held.layout import Key, Layout, ranges_of
-from recbench.linalg.spread import SpreadPanels
+from recbench.linalg.padded import PaddedPanels
 from recbench.linalg.sweep import BlockRowSweep
 from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import RAISE_DIAGONAL, Tiles
@@ -258,7 +258,7 @@ class Holder:
         columns = Columns(self.layout, self._strips)
         right: topk.Panels = columns
         if asked.kept is not None and asked.rest is not None:
-            right = SpreadPanels(columns, asked.kept, asked.rest)
+            right = PaddedPanels(columns, asked.kept, asked.rest)
         mine = ranges_of(right.n, self.layout.holders, topk.PANEL_WIDTH)[self.number]
         given = asked.history, right, asked.seen, asked.k, asked.scales
         try:

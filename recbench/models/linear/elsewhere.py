@@ -2,7 +2,7 @@
 
 from recbench.linalg.held.heldtiles import HeldTiles
 from recbench.linalg.held.holder import Asked
-from recbench.linalg.spread import SpreadPanels
+from recbench.linalg.padded import PaddedPanels
 from recbench.linalg.topk import Scales, Top
 from recbench.linalg.types import Indices, Progress, Vector, silent
 from recbench.models.scorers import ItemItem, Query
@@ -17,7 +17,7 @@ class HeldItemItem(ItemItem):
 
     def __init__(self, held: HeldTiles, kept: Indices | None, rest: Vector) -> None:
         """`kept` are the items that the tiles are of, if not all; others have `rest`."""
-        super().__init__(held if kept is None else SpreadPanels(held, kept, rest))
+        super().__init__(held if kept is None else PaddedPanels(held, kept, rest))
         self.held, self.kept, self.rest = held, kept, rest
 
     def top(self, query: Query, scales: Scales = (None,), progress: Progress = silent) -> list[Top]:

@@ -21,8 +21,8 @@ from recbench.linalg import rowinverse
 from recbench.linalg.gram import gram
 from recbench.linalg.held.heldtiles import HeldTiles, Holders, Wanted
 from recbench.linalg.held.holder import Source
+from recbench.linalg.padded import Padded
 from recbench.linalg.rowinverse import RowInverse, squares
-from recbench.linalg.spread import Spread
 from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import Tiles, inverse, side_for
 from recbench.linalg.types import Indices, Matrix, Vector
@@ -149,7 +149,7 @@ def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) ->
     """Invert G + Γ."""
     ridged = _Ridged.of(train, g, gamma)
     tiles = _tiles("items", ridged.matrix, ridged.added, ridged.fill, ridged.multiply, ctx)
-    matrix = tiles if ridged.kept is None else Spread(tiles, ridged.kept, 1.0 / gamma)
+    matrix = tiles if ridged.kept is None else Padded(tiles, ridged.kept, 1.0 / gamma)
     return Inverted(
         matrix, ItemItem(matrix), Inverse(g, gamma, matrix.diagonal().astype(np.float64))
     )
@@ -173,7 +173,7 @@ def _by_holders(
     held = HeldTiles(wanted, holders, folder, partial(ctx.progress, f"inverse of {n:,} items"))
     held.check_inverse(ridged.multiply, advice=RAISE)
     base = HeldItemItem(held, ridged.kept, 1.0 / gamma)
-    matrix = held if ridged.kept is None else Spread(held, ridged.kept, 1.0 / gamma)
+    matrix = held if ridged.kept is None else Padded(held, ridged.kept, 1.0 / gamma)
     return Inverted(matrix, base, Inverse(g, gamma, matrix.diagonal().astype(np.float64)))
 
 

@@ -8,10 +8,12 @@ import pytest
 from scipy import sparse
 
 from recbench.errors import DataError, Refused
-from recbench.linalg import topk
+from recbench.linalg import tilefolder, topk
 from recbench.linalg.gram import gram
 from recbench.linalg.held.heldtiles import PARTS, TRIES, HeldTiles, Wanted
 from recbench.linalg.held.holder import Asked, Broken, Source
+from recbench.linalg.held.layout import ranges_of
+from recbench.linalg.padded import Padded
 from recbench.linalg.tilefolder import TilesError
 from recbench.linalg.tiles import NotPositiveDefinite, Tiles
 from villagers import ROOMY, Village
@@ -89,9 +91,7 @@ def test_lists_are_those_of_one_machine(workers, few, monkeypatch):
     held = HeldTiles(wanted(), village)
     before = held.received()
     lists = held.rank(Asked(history, history, 7, scales, kept, rest))
-    from recbench.linalg.spread import Spread
-
-    right = one if kept is None or rest is None else Spread(one, kept, rest)
+    right = one if kept is None or rest is None else Padded(one, kept, rest)
     for mine, theirs in zip(
         lists, topk.top_of_product(history, right, history, 7, scales), strict=True
     ):
@@ -99,8 +99,6 @@ def test_lists_are_those_of_one_machine(workers, few, monkeypatch):
         assert np.array_equal(mine.scores, theirs.scores)
     if not few:
         layout = village.teams[0].holders[0].layout
-        from recbench.linalg.held.layout import ranges_of
-
         expected = layout.bytes_read(ranges_of(N, workers, 8))
         assert sum(held.received()) - sum(before) == expected
 
@@ -219,8 +217,6 @@ def test_a_tile_that_is_damaged_is_refused(tmp_path):
 
 
 def test_without_room_on_a_disk_what_was_kept_stays(tmp_path, monkeypatch):
-    from recbench.linalg import tilefolder
-
     true = tilefolder.TileFolder.write
 
     def full(self, key, step, tile):

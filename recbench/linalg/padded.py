@@ -9,7 +9,7 @@ from recbench.linalg.topk import Panels
 from recbench.linalg.types import Floats, Indices, Matrix, Vector
 
 
-class Symmetric(Panels, Protocol):
+class Inside(Panels, Protocol):
     """What is asked of the tiles, wherever they are."""
 
     def rows(self, indices: npt.NDArray[np.integer[Any]]) -> Matrix:
@@ -22,7 +22,7 @@ class Symmetric(Panels, Protocol):
         """The diagonal."""
 
 
-class SpreadPanels:
+class PaddedPanels:
     """Its panels, of tiles that need not be here."""
 
     def __init__(self, tiles: Panels, kept: Indices, rest: Vector) -> None:
@@ -44,10 +44,10 @@ class SpreadPanels:
         return panel
 
 
-class Spread(SpreadPanels):
+class Padded(PaddedPanels):
     """The tiles at the rows and columns `kept`; elsewhere zero but for `rest` on the diagonal."""
 
-    def __init__(self, tiles: "Symmetric", kept: Indices, rest: Vector) -> None:
+    def __init__(self, tiles: Inside, kept: Indices, rest: Vector) -> None:
         super().__init__(tiles, kept, rest)
         self.tiles = tiles
 
