@@ -43,7 +43,7 @@ GONE = 3.0
 """Seconds in which the scheduler finds out that a worker is gone."""
 
 
-class FreeLink(Protocol):
+class LendingLink(Protocol):
     """What holders ask of a cluster, beside what a `Link` offers for groups."""
 
     def workers(self) -> Mapping[str, str]:
@@ -67,7 +67,7 @@ class DaskHolders:
 
     def __init__(
         self,
-        connect: Callable[[str, Heard], FreeLink],
+        connect: Callable[[str, Heard], LendingLink],
         *,
         threads: int | None = None,
         announce: Callable[[str], None] = lambda text: None,
@@ -104,7 +104,7 @@ class DaskHolders:
         """Look who is there; meet those that are new, and ask all what they have now."""
         present = self._workers()
         answers = {
-            address: self._asked(address, holding.attend)
+            address: self.ask(address, holding.attend)
             for address, process in present.items() if self._known.get(address) != process
             or address in self.attending
         }  # fmt: skip
@@ -165,7 +165,8 @@ class DaskHolders:
             self._told.add(text)
             self._announce(text)
 
-    def _asked(self, address: str, function: Any, *words: Any) -> Future[Any]:
+    def ask(self, address: str, function: Any, *words: Any) -> Future[Any]:
+        """Call a function on one worker, when it has nothing else to do."""
         try:
             return self.link.ask(address, function, *words, then=lambda _: None)
         except Lost as error:
@@ -186,9 +187,13 @@ class DaskHolders:
         """What holders have said of their progress since the last time."""
         return [self._said.get() for _ in range(self._said.qsize())]
 
-    def ask(self, address: str, function: Any, *words: Any) -> Future[Any]:
-        """Call a function on one worker, when it has nothing else to do."""
-        return self._asked(address, function, *words)
+    def homes(self, addresses: Iterable[str]) -> list[str]:
+        """Of these workers one for each machine, or for each folder that several share."""
+        found: dict[tuple[str, str], str] = {}
+        for address in addresses:
+            one = self.attending[address]
+            found.setdefault((one.machine, one.store), address)
+        return [*found.values()]
 
 
 class Spreading(InProcess):
@@ -214,7 +219,8 @@ class DaskTeam:
 
     def __init__(self, holders: DaskHolders, addresses: Sequence[str], layout: Layout) -> None:
         self._holders, self._addresses = holders, addresses
-        self._token, self._brought = uuid.uuid4().hex, list[tuple[Cargo, list[str]]]()
+        self._homes, self._brought = holders.homes(addresses), list[Cargo]()
+        self._token = uuid.uuid4().hex
         berths = [Berth(self._token, layout, addresses, number) for number in range(len(addresses))]
         self._leases = [
             holders.link.lend(address, Lease, berth)
@@ -229,24 +235,23 @@ class DaskTeam:
     def bring(self, thing: Source | Asked | Matrix) -> Brought:
         """Send it to one worker of every machine, piece by piece."""
         content = pickle.dumps(thing)
-        cargo, homes = Cargo(digest_of(content), len(content)), dict[tuple[str, str], str]()
-        for address in self._addresses:
-            one = self._holders.attending[address]
-            homes.setdefault((one.machine, one.store), address)
-        self._brought.append((cargo, list(homes.values())))
+        cargo = Cargo(digest_of(content), len(content))
+        self._brought.append(cargo)
         for start in range(0, len(content), PIECE):
-            words = there.take, cargo, start, content[start : start + PIECE]
-            self._all([self._holders.ask(address, *words) for address in homes.values()])
+            self._all(self._told(there.take, cargo, start, content[start : start + PIECE]))
         return Brought(cargo)
+
+    def _told(self, function: Any, *words: Any) -> list[Future[Any]]:
+        """What one worker of every machine says to something."""
+        return [self._holders.ask(address, function, *words) for address in self._homes]
 
     def ask(self, method: str, *words: Any, progress: Progress | None = None) -> Sequence[Any]:
         """Call a method of every holder; those that wait for one that is lost end by themselves."""
         given = self._token, self._holders.topic, self._holders.threads, method, *words
         asked = [self._holders.ask(address, holding.call, *given) for address in self._addresses]
         answers = self._all(asked, progress or silent)
-        for cargo, addresses in self._brought:  # what it was brought for is done
-            self._all([self._holders.ask(address, there.forget, cargo) for address in addresses])
-        self._brought.clear()
+        while self._brought:  # what it was brought for is done
+            self._all(self._told(there.forget, self._brought.pop()))
         return answers
 
     def strips(self, holder: int, *words: int) -> Callable[[], Matrix]:
@@ -259,26 +264,24 @@ class DaskTeam:
         """Give the tiles back, and have removed what was brought and not used."""
         for lease in self._leases:
             lease.give_back()
-        for cargo, addresses in self._brought:
-            for address in addresses:
-                with suppress(RecbenchError):
-                    self._holders.ask(address, there.forget, cargo)
-        self._brought.clear()
+        while self._brought:
+            with suppress(RecbenchError):
+                self._told(there.forget, self._brought.pop())
 
     def _one(self, coming: Future[Any]) -> Any:
         return self._all([coming])[0]
 
     def _all(self, asked: Sequence[Future[Any]], progress: Progress = silent) -> list[Any]:
         """What comes of all questions, or of the first that failed for a reason of its own."""
-        done: dict[int, tuple[int, int]] = {}
+        done: dict[int, float] = {}
         under_way = True
         while under_way:
             under_way = bool(wait(asked, LOOK, ALL_COMPLETED).not_done)
-            for token, number, *far in self._holders.heard():
-                if token == self._token:
-                    done[number] = far[0], far[1]
-                    whole = max(total for _, total in done.values()) * len(self._addresses)
-                    progress(sum(some for some, _ in done.values()), whole)
+            for token, number, far, whole in self._holders.heard():
+                if token == self._token:  # of who has said nothing yet the mean is taken
+                    done[number] = far / whole
+                    total = whole * len(self._addresses)
+                    progress(round(total * sum(done.values()) / len(done)), total)
             if under_way:
                 self._refuse_lost(asked)
         errors = [_error_of(one) for one in asked]
