@@ -245,6 +245,8 @@ class Request:
             )
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
+        if self.executor != "dask" and self.scheduler is not None:
+            raise UsageError("--scheduler is for --executor dask; add it, or leave --scheduler out")
         if self.executor == "dask" and self.jobs != 1:
             raise UsageError(
                 f"--jobs {self.jobs} is for processes of this machine, and --executor dask fits as "
@@ -404,7 +406,7 @@ class Request:
 
             return Cluster(
                 Parcel.of(worker, self.plugins), partial(DaskLink, self.scheduler),
-                threads=self.threads, folder=runner.campaign.folder,
+                threads=self.threads, extras=runner.extras, folder=runner.campaign.folder,
                 scratch=worker.context.scratch, announce=self.announce,
             )  # fmt: skip
         parcel = partial(Parcel.of, worker, self.plugins)

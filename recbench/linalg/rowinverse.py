@@ -160,7 +160,7 @@ class RowInverse:
         known = self.known(history, rows)
         places = self.places[np.asarray(rows)]
         here = np.flatnonzero(known & (places >= 0))
-        out[here] = self.tiles.rows(places[here])
+        self.tiles.copy_rows(places[here], out, here)
         strange = np.flatnonzero(~known)
         for start in range(0, len(strange), COLUMNS):
             some = strange[start : start + COLUMNS]

@@ -228,16 +228,25 @@ class Tiles(Checked):
     def rows(self, indices: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Some rows of the whole matrix, in the order asked for."""
         out = np.empty((len(indices), self.n), self.dtype)
+        self.copy_rows(indices, out, np.arange(len(indices)))
+        return out
+
+    def copy_rows(
+        self,
+        indices: npt.NDArray[np.integer[Any]],
+        out: Matrix,
+        places: npt.NDArray[np.integer[Any]],
+    ) -> None:
+        """Write some rows of the whole matrix to these places, which are rows of `out`."""
         tile_row, inside = np.divmod(indices, self.side)
-        places = {int(i): np.flatnonzero(tile_row == i) for i in np.unique(tile_row)}
+        of_tiles = {int(i): np.flatnonzero(tile_row == i) for i in np.unique(tile_row)}
 
         def copy(j: int) -> None:
-            for i, here in places.items():
-                out[here, self.span(j)] = self.block(i, j)[inside[here]]
+            for i, here in of_tiles.items():
+                out[places[here], self.span(j)] = self.block(i, j)[inside[here]]
 
         with blas.workers() as pool:
             blas.finish(pool, copy, ((j,) for j in range(self.count)))
-        return out
 
     def matmul(self, z: Matrix) -> Matrix:
         """The product of the matrix with n x s numbers."""

@@ -344,6 +344,7 @@ def _in_pieces(
         with blas.workers() as pool:
             for done, _ in enumerate(blas.run_all(pool, multiply, pieces), start=1):
                 progress(min(start + done * height, stop), rows)
+        del block, pieces  # or they would still be there while the next are made
         search.check()
     return search.tops()
 

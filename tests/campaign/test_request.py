@@ -227,6 +227,7 @@ def test_what_is_measured_unless_told_otherwise_is_a_matter_of_the_split(folder)
         ({"jobs": 0}, "jobs must be from 1 to 1,000, not 0"),
         ({"threads": -1}, "threads must be from 1 to 10,000, not -1"),
         ({"executor": "dask"}, "--executor dask needs --scheduler ADDRESS"),
+        ({"scheduler": "tcp://a:1"}, "--scheduler is for --executor dask"),
         ({"executor": "dusk"}, "did you mean 'dask'?"),
         ({"spread": True}, "add --executor dask --scheduler ADDRESS"),
         (SPREAD | {"keep": Keep(models=Path("m"))}, "with --spread nobody has all of it"),

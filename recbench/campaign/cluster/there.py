@@ -61,10 +61,11 @@ class Terms:
     """None: as many as the worker was started with."""
 
 
-def greet(cargo: Cargo) -> Greeting:
-    """Say what this worker is, before it is told anything."""
+def greet(cargo: Cargo, packages: tuple[str, ...] = ()) -> Greeting:
+    """Say what this worker is, and has of some packages, before it is told anything."""
     store = common_store()
-    return Greeting(platform.node(), str(store), describe(), cargo.find(store) is not None)
+    environment = describe(packages=packages)
+    return Greeting(platform.node(), str(store), environment, cargo.find(store) is not None)
 
 
 def take(cargo: Cargo, start: int, piece: bytes) -> None:
