@@ -51,8 +51,8 @@ def free_port() -> int:
 class Lab:
     """A scheduler and workers."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, workers: int, memory: str = "1GB") -> None:
+        self.folder, self.memory = folder, memory
         self.port = free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.starts = 0
@@ -104,7 +104,7 @@ class Lab:
         self.starts += 1
         return self._start(
             "worker", *words, "--name", f"{number}.{self.starts}", "--no-dashboard",
-            "--local-directory", str(self.folder), "--memory-limit", "1GB",
+            "--local-directory", str(self.folder), "--memory-limit", self.memory,
         )  # fmt: skip
 
     def _start(self, what: str, *words: str) -> "subprocess.Popen[bytes]":

@@ -2,13 +2,14 @@
 
     python bench/evaluate.py --peers PYTHON     # an interpreter with implicit and irspack
     python bench/evaluate.py --quick            # item-item weights of the most popular items only
+    python bench/evaluate.py --movielens        # synthetic data of MovieLens-1M's shape instead
 
 Gowalla's test users are ranked over every item twice: by EASE over the items of at least 20
-interactions, and by 64 factors over all items. Everyone gets the same weights, all cores, and
-blocks of users of the size that suits them. Contestants take turns, each in its own process; the
-fastest of all evaluations counts, and the most memory that the process ever had. Metrics must agree
-with a plain NumPy evaluation to 1e-6. Last, nine scalings of one base are ranked together, beside
-one.
+interactions, and by 64 factors over all items. MovieLens-1M is as dense as Gowalla is sparse.
+Everyone gets the same weights, all cores, and blocks of users of the size that suits them.
+Contestants take turns, each in its own process; the fastest of all evaluations counts, and the most
+memory that the process ever had. Metrics must agree with a plain NumPy evaluation to 1e-6. Last,
+nine scalings of one base are ranked together, beside one.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +34,7 @@ RANK, RIDGE = 64, 80.0
 SECONDS = 8
 """Everybody evaluates again and again for so long in each round."""
 
+MOVIELENS = "synthetic:users=6040,items=3706,interactions=1000209"
 GOWALLA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gowalla"
 Found = dict[str, float]
 Run = Callable[[], Found]
@@ -202,12 +205,13 @@ def tiled(matrix: npt.NDArray[np.float32]) -> object:
     return tiles
 
 
+SLOW = "irspack, its own EASE"
 CONTESTANTS: dict[str, dict[str, Callable[[World], Run]]] = {
     "item-item": {
         "numpy": with_numpy,
         "irspack": partial(with_irspack, block=128),
         "irspack, larger blocks": partial(with_irspack, block=1024),
-        "irspack, its own EASE": with_dense_slim,
+        SLOW: with_dense_slim,
         "recbench": partial(with_recbench, how="plain"),
         "recbench, tiles": partial(with_recbench, how="tiles"),
         "recbench, 9 scales": partial(with_recbench, how="nine"),
@@ -234,14 +238,37 @@ def read_lines(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
     return users, np.concatenate([row[1:] for row in rows])
 
 
-def prepare(source: Path, folder: Path, at_least: int) -> None:
-    """Write the histories, targets and weights of both tasks."""
+def gowalla(source: Path) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Train and test as they are distributed."""
     parts = [read_lines(source / name) for name in ("train.txt", "test.txt")]
     shape = tuple(1 + max(int(part[axis].max()) for part in parts) for axis in (0, 1))
+    return two_matrices(parts, shape)
+
+
+def movielens() -> tuple[sparse.csr_array, sparse.csr_array]:
+    """A tenth of what is made up is the test."""
+    from recbench.data.synthetic import generate, parse
+
+    data = generate(parse(MOVIELENS))
+    held = np.random.default_rng(0).random(len(data)) < 0.1
+    parts = [(data.user[some], data.item[some]) for some in (~held, held)]
+    return two_matrices(parts, (data.n_users, data.n_items))
+
+
+def two_matrices(
+    parts: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]], shape: tuple[int, ...]
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Ones where these users have these items."""
     train, test = (
         sparse.csr_array((np.ones(len(users), np.float32), (users, items)), shape=shape)
         for users, items in parts
     )
+    return train, test
+
+
+def prepare(train: sparse.csr_array, test: sparse.csr_array, folder: Path, at_least: int) -> None:
+    """Write the histories, targets and weights of both tasks."""
+    shape = train.shape
     random = np.random.default_rng(0)
     factors = {
         "users": random.standard_normal((shape[0], RANK), dtype=np.float32),
@@ -315,11 +342,13 @@ def peak() -> float:
     return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) * 1024 / 1e9
 
 
-def race(task: str, folder: Path, peers: str | None, rounds: int) -> dict[str, Found]:
+def race(task: str, folder: Path, peers: str | None, rounds: int, slow: bool) -> dict[str, Found]:
     """Let everybody run in turns; keep each one's fastest."""
     best: dict[str, Found] = {}
     for _ in range(rounds):
         for name in CONTESTANTS[task]:
+            if name == SLOW and not slow:
+                continue
             foreign = name.startswith(("irspack", "implicit"))
             if foreign and not peers:
                 continue
@@ -359,8 +388,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--peers", help="an interpreter that has implicit and irspack")
     parser.add_argument("--data", type=Path, default=GOWALLA, help="where train.txt, test.txt are")
+    parser.add_argument("--movielens", action="store_true", help="a dense dataset instead")
     parser.add_argument("--folder", type=Path, help="keep the prepared data here")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--slow", action="store_true", help=f"with {SLOW}: minutes a round")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--run", nargs=2, metavar=("TASK", "NAME"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -370,9 +401,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="recbench-evaluate-") as temporary:
         folder = options.folder or Path(temporary)
         if not (folder / "item-item").is_dir():
-            prepare(options.data, folder, at_least=50 if options.quick else 20)
+            matrices = movielens() if options.movielens else gowalla(options.data)
+            prepare(*matrices, folder, at_least=50 if options.quick else 20)
         for task in CONTESTANTS:
-            show(task, race(task, folder, options.peers, options.rounds))
+            show(task, race(task, folder, options.peers, options.rounds, options.slow))
 
 
 if __name__ == "__main__":

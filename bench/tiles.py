@@ -271,7 +271,7 @@ def by_tiles(matrix: np.ndarray, side: int) -> Found:
         for k in range(tiles.count):
             sweep = BlockRowSweep(tiles, k)
             steps = sweep.run(pool)
-            panel = len(sweep.others)
+            panel = len(sweep.crossing) - 1
             for tasks in (1, panel, panel * (panel + 1) // 2, panel, 1):
                 ends = [0.0, 0.0]
                 for _ in range(tasks):

@@ -36,17 +36,18 @@ THREAD_BYTES, COMPILER_BYTES = 136 << 20, 128 << 20
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def describe(*things: Any) -> dict[str, Any]:
+def describe(*things: Any, packages: Iterable[str] = ()) -> dict[str, Any]:
     """Everything about this process and machine that a result may depend on.
 
-    `things` are the classes and functions that make it, which may be a plugin's.
+    `things` are the classes and functions that make it, which may be a plugin's; `packages` are
+    those to name beside the ones that are always there.
     """
     return {
         "recbench": recbench.__version__,
         **source(),
         "code": code_digest(*things),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES} | _extras(things),
+        "packages": {name: version(name) for name in (*PACKAGES, *packages)} | extras(things),
         "platform": platform.platform(),
         "cpu": cpu_model(),
         "cores": usable_cores(),
@@ -104,12 +105,12 @@ def code_digest(*things: Any) -> str:
     digest = hashlib.sha256(_package_digest().encode())
     for path in sorted(path for path in files if package not in path.parents and path.is_file()):
         digest.update(path.read_bytes())
-    for name, number in _extras(things).items():
+    for name, number in extras(things).items():
         digest.update(f"{name} {number}".encode())
     return digest.hexdigest()
 
 
-def _extras(things: Iterable[Any]) -> dict[str, str | None]:
+def extras(things: Iterable[Any]) -> dict[str, str | None]:
     """The versions of the extras that some classes say they need."""
     names = {getattr(thing, "extra", "") for thing in things} - {""}
     return {name: version(name) for name in sorted(names)}

@@ -5,10 +5,11 @@ before any data are touched.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -47,6 +48,9 @@ from recbench.models.deep.library import AUTO, check_device
 from recbench.params import make
 from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 from recbench.splits.base import SplitRule
+
+if TYPE_CHECKING:
+    from recbench.campaign.cluster.holders import DaskHolders
 
 SEARCHES = ("grid", "random", "tpe", "halving")
 AUTO_JOBS = "auto"
@@ -118,6 +122,8 @@ class Request:
     """Of each process; None: every core, divided by the jobs."""
     executor: str = "local"
     scheduler: str | None = None
+    spread: bool = False
+    """Whether all workers of the cluster hold an inverse together, instead of a fit each."""
     scratch: Path | None = None
     """Where large inverses are kept instead of in memory."""
     devices: tuple[str, ...] = (AUTO,)
@@ -148,6 +154,7 @@ class Request:
         models, proposing = self._search()
         self._check_choice(models)
         self._check_devices(models)
+        self._check_families(models)
         self._tell_seeds(models)
         rule = split_from(self.split or default_split(self.data))
         self._check_times(rule)
@@ -168,7 +175,7 @@ class Request:
         plan, proposals = self.plan()
         context = Context(
             threads=self.threads or max(1, usable_cores() // (self._jobs or 1)),
-            scratch=self._there(self.scratch), progress=self.progress,
+            scratch=self._there(self.scratch), holders=self._holders(), progress=self.progress,
         )  # fmt: skip
         folder = self.output or default_folder(plan.dataset.name, plan.rule.name)
         keep = Keep(self._there(self.keep.models), self._there(self.keep.lists))
@@ -178,6 +185,16 @@ class Request:
             retry_failed=self.retry_failed, announce=self.announce, command=self.command,
             search=proposals, at_work=self.at_work, limit=seconds_of(self.time_limit),
         )  # fmt: skip
+
+    def _holders(self) -> "DaskHolders | None":
+        """Who holds large inverses, if not whoever fits."""
+        if not self.spread or self.scheduler is None:
+            return None
+        from recbench.campaign.cluster.holders import DaskHolders  # as of the other executors
+        from recbench.campaign.cluster.link import DaskLink
+
+        connect = partial(DaskLink, self.scheduler)
+        return DaskHolders(connect, threads=self.threads, announce=self.announce)
 
     def _there(self, folder: Path | None) -> Path | None:
         """A folder as workers must call it: those of a cluster stand in folders of their own."""
@@ -232,11 +249,38 @@ class Request:
             )
         if self.executor == "dask" and self.scheduler is None:
             raise UsageError("--executor dask needs --scheduler ADDRESS, such as tcp://host:8786")
+        if self.executor != "dask" and self.scheduler is not None:
+            raise UsageError("--scheduler is for --executor dask; add it, or leave --scheduler out")
         if self.executor == "dask" and self.jobs != 1:
             raise UsageError(
                 f"--jobs {self.jobs} is for processes of this machine, and --executor dask fits as "
                 "many groups at once as there are workers; leave out --jobs"
             )
+        self._check_spread()
+
+    def _check_spread(self) -> None:
+        """Refuse to spread an inverse over nothing, or over a file."""
+        if not self.spread:
+            return
+        if self.executor != "dask":
+            raise UsageError(
+                "--spread has the workers of a cluster hold an inverse together; add --executor "
+                "dask --scheduler ADDRESS"
+            )
+        if self.keep.models is not None:
+            raise UsageError(
+                "--save keeps a fitted model, and with --spread nobody has all of it; leave one of "
+                "the two out"
+            )
+
+    def _check_families(self, models: Iterable[Model | type[Model]]) -> None:
+        """Refuse models that would not know what to do with a spread inverse."""
+        for model in models:
+            if self.spread and not model.family.spreads:
+                raise UsageError(
+                    "--spread is for models that are an inverse and a scale for each item, such as "
+                    f"ease, and {model.name} is none; leave one of the two out"
+                )
 
     def _check_devices(self, models: Sequence[Model]) -> None:
         """Refuse what is no device, or for nothing."""
@@ -341,6 +385,7 @@ class Request:
         spaces = spaces_from(self.models, self.sets, self.grids, self.announce)
         trials = self.trials or 0
         check_spaces(spaces)
+        self._check_families(space.cls for space in spaces)
         new_study("")  # or it says what is not installed
         return lambda plan: Tpe(plan, spaces, trials, self.search_seed)
 
@@ -355,13 +400,17 @@ class Request:
     def _executor(self, runner: Runner) -> Executor:
         """Where groups of trials are fitted."""
         worker = runner.worker
+        if worker.context.holders is not None:
+            from recbench.campaign.cluster.holders import Spreading
+
+            return Spreading(worker)
         if self.executor == "dask" and self.scheduler is not None:
             from recbench.campaign.cluster.executor import Cluster  # brings what most runs do not
             from recbench.campaign.cluster.link import DaskLink  # need, asyncio for one
 
             return Cluster(
                 Parcel.of(worker, self.plugins), partial(DaskLink, self.scheduler),
-                threads=self.threads, folder=runner.campaign.folder,
+                threads=self.threads, extras=runner.extras, folder=runner.campaign.folder,
                 scratch=worker.context.scratch, announce=self.announce,
             )  # fmt: skip
         parcel = partial(Parcel.of, worker, self.plugins)

@@ -35,7 +35,7 @@ from recbench.campaign.search.proposals import Listed, Proposals
 from recbench.campaign.selection import leaders, needless, selected
 from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import Job, Outcome, Worker
-from recbench.environment import describe, peak_memory
+from recbench.environment import describe, extras, peak_memory
 from recbench.errors import DataError, Refused, counted
 from recbench.files import readable
 from recbench.linalg.steps import STEPS, Account, added
@@ -469,6 +469,11 @@ class Runner:
             "steps": {name: asdict(spent) for name, spent in self.steps.items()},
             **({"crew": list(crew)} if crew else {}),
         })  # fmt: skip
+
+    @property
+    def extras(self) -> Iterable[str]:
+        """The packages that these models need and others do not."""
+        return extras(self.plan.code(self.trials))
 
     @cached_property
     def environment(self) -> dict[str, Any]:

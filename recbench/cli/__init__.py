@@ -1,6 +1,6 @@
 """The command line: text to typed values, one library call, print.
 
-Nothing but click is imported here, and a command's module only when that command runs:
+Hardly anything but click is imported here, and a command's module only when that command runs:
 `recbench --help` answers at once.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from recbench import __version__
+from recbench.cli.limits import outlive
 from recbench.errors import (
     DataError,
     RecbenchError,
@@ -127,10 +128,15 @@ class Commands(click.Group):
         """Run a command line, whatever the streams are, and whatever the system refuses."""
         try:
             settle_streams()
+            if named.get("standalone_mode", True):
+                outlive()
             try:
                 return super().main(*args, **named)
             finally:
                 sys.stdout.flush()
+        except RecbenchError as error:
+            Sentence(error).show()
+            sys.exit(error.exit_code)
         except BrokenPipeError:  # whoever was reading has left: nobody is there to be told
             forget_output()
             sys.exit(1)

@@ -24,7 +24,10 @@ def explain(runner: "Runner", jobs: int | str) -> None:
     click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
     for line in [*runner.source.outlook, *_counts(runner, fits), *_limit(runner)]:
         click.echo(line)
-    if fits:
+    spread = _spread(runner) if fits else ""
+    if spread:
+        click.echo(f"spread: {spread}")
+    elif fits:
         click.echo(f"memory: {_memory(fits, jobs if isinstance(jobs, int) else 1)}")
         click.echo(f"time: {_time(fits)}")
     if fits and not isinstance(jobs, int):
@@ -32,9 +35,27 @@ def explain(runner: "Runner", jobs: int | str) -> None:
             click.echo(line)
     for one in fits:
         first, *others = (_named(trial, len(plan.seeds) > 1) for trial in one.task.trials)
-        click.echo(f"  {first}: {_size(one)}, {_seconds(one)}")
+        click.echo(f"  {first}" if spread else f"  {first}: {_size(one)}, {_seconds(one)}")
         for name in others:
             click.echo(f"    + {name}")
+
+
+def _spread(runner: "Runner") -> str:
+    """What an inverse takes of the workers that are there, if they hold it together."""
+    import numpy as np
+
+    from recbench.linalg.held.heldtiles import Wanted, all_of
+    from recbench.linalg.held.holder import Source
+    from recbench.linalg.tiles import side_for
+
+    context, train = runner.worker.context, runner.worker.split.train
+    if context.holders is None:
+        return ""
+    n = len(np.unique(train.indices))
+    dtype = np.dtype(context.dtype).name
+    wanted = Wanted(Source(train, 0.0), n, dtype, side_for(n))
+    there = wanted.chosen(context.holders.members(all_of))
+    return wanted.outlook(len(there), kept=context.scratch is not None)
 
 
 def _named(trial: "Trial", seeds: bool) -> str:

@@ -122,6 +122,7 @@ def _request(source: "str | OwnFile", options: dict[str, Any], **others: Any) ->
         parts=parts, validate=options["validate"], one_each=options["no_validate"],
         output=options["output"],
         jobs=options["jobs"], executor=options["executor"], scheduler=options["scheduler"],
+        spread=options["spread"],
         threads=options["threads"], devices=tuple(words_of((options["device"],))),
         scratch=options["tiles_on_disk"], trace=options["trace"],
         keep=Keep(options["save"], options["save_lists"]),

@@ -210,6 +210,10 @@ HOW = [
                  help="Fit on this machine or on the workers of a Dask cluster."),
     click.option("--scheduler", metavar="ADDRESS",
                  help="With --executor dask: its scheduler, such as tcp://host:8786."),
+    click.option("--spread", is_flag=True,
+                 help="With --executor dask: have all workers hold each inverse together, where it "
+                      "is too large for one machine. --tiles-on-disk is then a folder that all of "
+                      "them see, to go on from when one is lost."),
     click.option("--threads", type=click.IntRange(min=1),
                  help="Threads of each process; default: every core, divided by --jobs; on a "
                       "cluster, those that each worker was started with."),

@@ -28,7 +28,7 @@ ROWS = 32
 
 
 def gram(matrix: sparse.csr_array, tiles: Tiles) -> None:
-    """Overwrite the tiles with RᵀR."""
+    """Overwrite the tiles with RᵀR, those of them that are here."""
     from recbench.linalg.gram_kernel import add_rows  # brings numba
 
     if matrix.shape[1] != tiles.n:
@@ -36,21 +36,24 @@ def gram(matrix: sparse.csr_array, tiles: Tiles) -> None:
     matrix = _canonical(matrix)
     values = None if (matrix.data == 1).all() else matrix.data
     entries = _by_column_and_row(matrix)
+    here: dict[int, list[int]] = {}
+    for i, j in tiles.keys:
+        here.setdefault(i, []).append(j)
 
     def fill(i: int, first: int, last: int) -> None:
         sums = np.zeros((last - first, last), np.int32 if values is None else np.float64)
         add_rows(first, *entries, values, sums)
         rows = slice(first - tiles.span(i).start, last - tiles.span(i).start)
-        for j in range(i + 1):
+        for j in here[i]:
             part = sums[:, tiles.span(j)]
             tiles.block(i, j)[rows, : part.shape[1]] = part
 
     bands = [
         (i, first, min(first + ROWS, tiles.span(i).stop))
-        for i in range(tiles.count)
+        for i in here
         for first in range(tiles.span(i).start, tiles.span(i).stop, ROWS)
     ]
-    diagonal = [(tiles.block(i, i),) for i in range(tiles.count)]
+    diagonal = [(tiles.block(i, i),) for i in tiles.on_diagonal]
     with blas.workers() as pool:
         blas.finish(pool, fill, bands)
         blas.finish(pool, blas.mirror, diagonal)

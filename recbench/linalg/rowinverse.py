@@ -95,7 +95,8 @@ class RowInverse:
         """Γ⁻¹ Rᵀ, as precise as B."""
         turned = sparse.csr_array(self._filled.T).astype(np.float64)
         turned.data /= np.repeat(self.gamma, np.diff(turned.indptr))
-        return turned.astype(self.dtype)
+        scaled: sparse.csr_array = turned.astype(self.dtype)
+        return scaled
 
     @cached_property
     def _across(self) -> Thin:
@@ -159,7 +160,7 @@ class RowInverse:
         known = self.known(history, rows)
         places = self.places[np.asarray(rows)]
         here = np.flatnonzero(known & (places >= 0))
-        out[here] = self.tiles.rows(places[here])
+        self.tiles.copy_rows(places[here], out, here)
         strange = np.flatnonzero(~known)
         for start in range(0, len(strange), COLUMNS):
             some = strange[start : start + COLUMNS]

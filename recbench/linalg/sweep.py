@@ -21,9 +21,10 @@ Key = tuple[int, int]
 
 
 class SweptTiles(Protocol):
-    """What a sweep asks of the tiles."""
+    """What a sweep asks of the tiles, which need not all be here."""
 
-    count: int
+    keys: list[Key]
+    """Those that are to be changed."""
 
     def block(self, i: int, j: int) -> Matrix:
         """Tile (i, j) or the transpose of tile (j, i)."""
@@ -37,16 +38,18 @@ class BlockRowSweep:
 
     def __init__(self, tiles: SweptTiles, k: int) -> None:
         self.tiles, self.k = tiles, k
-        self.others = [i for i in range(tiles.count) if i != k]
+        self.crossing = [key for key in tiles.keys if k in key]
+        """The pivot and the panel, which are changed twice."""
 
     def __len__(self) -> int:
         """How many tasks `run` consists of."""
-        return 2 + len(self.others) * (len(self.others) + 5) // 2
+        return len(self.tiles.keys) + len(self.crossing)
 
     def run(self, pool: Executor) -> Iterator[None]:
         """Do what has not been done; yield after each task."""
-        pivot, panel = [()], [(i,) for i in self.others]
-        pairs = [(i, j) for i in self.others for j in self.others if i >= j]
+        pivot = [() for i, j in self.crossing if i == j]
+        panel = [(i + j - self.k,) for i, j in self.crossing if i != j]
+        pairs = [key for key in self.tiles.keys if self.k not in key]
         yield from blas.run_all(pool, self._factor, pivot)
         yield from blas.run_all(pool, self._whiten, panel)
         yield from blas.run_all(pool, self._update, pairs)

@@ -8,7 +8,9 @@ A positive definite matrix is inverted by sweeping one row of tiles after anothe
 outside the tiles. LAPACK on the whole matrix takes as many, but its spotrf crashes near n = 40,000.
 """
 
-from collections.abc import Callable
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,46 @@ def side_for(n: int) -> int:
     return min(max(wanted, LEAST), SIDE)
 
 
-class Tiles:
+class Checked(ABC):
+    """An n x n inverse that can be multiplied with, and so be checked."""
+
+    n: int
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def matmul(self, z: Matrix) -> Matrix:
+        """The product of the matrix with n x s numbers."""
+
+    def residual(self, apply: Callable[[Matrix], Matrix], z: Matrix) -> float:
+        """The largest ‖K C z - z‖ / ‖z‖ over the columns of z; C is this, and `apply` is K.
+
+        It bounds the relative error of C: with K exact, C - K⁻¹ = K⁻¹ (K C - I).
+        """
+        z = np.asarray(z, np.float64)
+        missed = apply(self.matmul(z).astype(np.float64)) - z
+        return float((np.linalg.norm(missed, axis=0) / np.linalg.norm(z, axis=0)).max())
+
+    def check_inverse(
+        self,
+        apply: Callable[[Matrix], Matrix],
+        *,
+        tolerance: float = 1e-3,
+        seed: int = 0,
+        advice: str = RAISE_DIAGONAL,
+    ) -> float:
+        """Return the residual on a few random vectors; an error where it exceeds the tolerance."""
+        z = np.random.default_rng(seed).standard_normal((self.n, 4))
+        residual = self.residual(apply, z)
+        if residual <= tolerance:  # false for NaN
+            return residual
+        digits = max(0.0, -np.log10(residual)) if np.isfinite(residual) else 0.0
+        raise NotPositiveDefinite(
+            f"the {self.n:,} x {self.n:,} matrix is ill-conditioned: its {self.dtype} inverse is "
+            f"right to {digits:.1f} digits, not the {-np.log10(tolerance):.1f} needed; {advice}"
+        )
+
+
+class Tiles(Checked):
     """The lower triangle of a symmetric n x n matrix in square tiles of `side` rows.
 
     Tile (i, j), i >= j, holds rows `span(i)` and columns `span(j)` and is stored by rows. Tiles
@@ -63,8 +104,12 @@ class Tiles:
         dtype: npt.DTypeLike = np.float32,
         side: int | None = None,
         folder: Path | None = None,
+        keys: Sequence[Key] | None = None,
     ) -> None:
-        """Describe a matrix without tiles; use `zeros`, `open` or `inverse`."""
+        """Describe a matrix without tiles; use `zeros`, `open` or `inverse`.
+
+        Of a matrix that several machines have together, `keys` are the tiles that are here.
+        """
         side = side_for(n) if side is None else side
         if n < 1 or side < 1:
             raise ValueError(f"no matrix of {n} rows in tiles of {side} rows")
@@ -74,7 +119,8 @@ class Tiles:
         self.count = -(-n // side)
         self._folder = None if folder is None else TileFolder(folder)
         self._tiles: dict[Key, Matrix] = {}
-        self.keys = [(i, j) for i in range(self.count) for j in range(i + 1)]
+        everything = ((i, j) for i in range(self.count) for j in range(i + 1))
+        self.keys = list(everything if keys is None else keys)
         self._steps = dict.fromkeys(self.keys, 0)
 
     @classmethod
@@ -84,12 +130,12 @@ class Tiles:
         dtype: npt.DTypeLike = np.float32,
         side: int | None = None,
         folder: Path | None = None,
+        keys: Sequence[Key] | None = None,
     ) -> "Tiles":
         """Make a matrix of zeros to be filled, in memory or in a folder, which loses its tiles."""
-        tiles = cls(n, dtype, side, folder)
+        tiles = cls(n, dtype, side, folder, keys)
         if tiles._folder is None:
-            needed = tiles.bytes_needed(n, dtype, tiles.side)
-            tiles._cut(np.zeros(needed // tiles.dtype.itemsize, dtype))
+            tiles._cut(np.zeros(sum(map(math.prod, map(tiles.shape, tiles.keys))), dtype))
         else:
             tiles._folder.clear()
             for key in tiles.keys:
@@ -123,6 +169,11 @@ class Tiles:
         rows, columns = (self.span(i) for i in key)
         return rows.stop - rows.start, columns.stop - columns.start
 
+    @property
+    def on_diagonal(self) -> list[int]:
+        """The rows of tiles whose tile on the diagonal is here."""
+        return [i for i, j in self.keys if i == j]
+
     def block(self, i: int, j: int) -> Matrix:
         """Rows span(i) and columns span(j) of the matrix: a tile, or the transpose of one."""
         return self._tiles[i, j] if i >= j else self._tiles[j, i].T
@@ -152,7 +203,7 @@ class Tiles:
         """Add one number, or one for every row, to the diagonal."""
         with np.errstate(over="ignore"):  # infinity is found when the matrix is inverted
             added = np.broadcast_to(np.asarray(values).astype(self.dtype), self.n)
-        for i in range(self.count):
+        for i in self.on_diagonal:
             tile = self.block(i, i)
             np.fill_diagonal(tile, tile.diagonal() + added[self.span(i)])
 
@@ -177,16 +228,25 @@ class Tiles:
     def rows(self, indices: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Some rows of the whole matrix, in the order asked for."""
         out = np.empty((len(indices), self.n), self.dtype)
+        self.copy_rows(indices, out, np.arange(len(indices)))
+        return out
+
+    def copy_rows(
+        self,
+        indices: npt.NDArray[np.integer[Any]],
+        out: Matrix,
+        places: npt.NDArray[np.integer[Any]],
+    ) -> None:
+        """Write some rows of the whole matrix to these places, which are rows of `out`."""
         tile_row, inside = np.divmod(indices, self.side)
-        places = {int(i): np.flatnonzero(tile_row == i) for i in np.unique(tile_row)}
+        of_tiles = {int(i): np.flatnonzero(tile_row == i) for i in np.unique(tile_row)}
 
         def copy(j: int) -> None:
-            for i, here in places.items():
-                out[here, self.span(j)] = self.block(i, j)[inside[here]]
+            for i, here in of_tiles.items():
+                out[places[here], self.span(j)] = self.block(i, j)[inside[here]]
 
         with blas.workers() as pool:
             blas.finish(pool, copy, ((j,) for j in range(self.count)))
-        return out
 
     def matmul(self, z: Matrix) -> Matrix:
         """The product of the matrix with n x s numbers."""
@@ -222,44 +282,21 @@ class Tiles:
                         done += 1
                         progress(done, total)
                 except blas.NotPositive:
-                    raise self._without_inverse(sweep.k, advice) from None
-            for i in range(self.count):
-                self.advance((i, i), 2 * self.count + 1, blas.mirror)
+                    if self._folder is not None:
+                        self._folder.clear()
+                    raise self.without_inverse(sweep.k, advice) from None
+        self.finish()
 
-    def _without_inverse(self, k: int, advice: str) -> NotPositiveDefinite:
-        if self._folder is not None:
-            self._folder.clear()
+    def finish(self) -> None:
+        """Once all rows are swept, have both triangles of the tiles on the diagonal."""
+        for i in self.on_diagonal:
+            self.advance((i, i), 2 * self.count + 1, blas.mirror)
+
+    def without_inverse(self, k: int, advice: str) -> NotPositiveDefinite:
+        """Build the error for a pivot that has no factor."""
         return NotPositiveDefinite(
             f"the {self.n:,} x {self.n:,} matrix is not positive definite in {self.dtype} "
             f"(its first {self.span(k).stop:,} rows already are not); {advice}"
-        )
-
-    def residual(self, apply: Callable[[Matrix], Matrix], z: Matrix) -> float:
-        """The largest ‖K C z - z‖ / ‖z‖ over the columns of z; C is this, and `apply` is K.
-
-        It bounds the relative error of C: with K exact, C - K⁻¹ = K⁻¹ (K C - I).
-        """
-        z = np.asarray(z, np.float64)
-        missed = apply(self.matmul(z).astype(np.float64)) - z
-        return float((np.linalg.norm(missed, axis=0) / np.linalg.norm(z, axis=0)).max())
-
-    def check_inverse(
-        self,
-        apply: Callable[[Matrix], Matrix],
-        *,
-        tolerance: float = 1e-3,
-        seed: int = 0,
-        advice: str = RAISE_DIAGONAL,
-    ) -> float:
-        """Return the residual on a few random vectors; an error where it exceeds the tolerance."""
-        z = np.random.default_rng(seed).standard_normal((self.n, 4))
-        residual = self.residual(apply, z)
-        if residual <= tolerance:  # false for NaN
-            return residual
-        digits = max(0.0, -np.log10(residual)) if np.isfinite(residual) else 0.0
-        raise NotPositiveDefinite(
-            f"the {self.n:,} x {self.n:,} matrix is ill-conditioned: its {self.dtype} inverse is "
-            f"right to {digits:.1f} digits, not the {-np.log10(tolerance):.1f} needed; {advice}"
         )
 
     # Folders
@@ -313,13 +350,29 @@ class Tiles:
         files = TileFolder(folder)
         if self._folder is None or self._folder.path.resolve() != folder.resolve():
             files.clear()
-            for key, tile in self._tiles.items():
-                files.write(key, self._steps[key], tile)
+            self.keep(files)
         else:
             for key, tile in self._tiles.items():
                 files.seal(key, self._steps[key], tile)
         described = {"n": self.n, "dtype": self.dtype.name, "side": self.side}
         files.publish({"format": FORMAT, "identity": identity, **described})
+
+    def keep(self, files: TileFolder) -> None:
+        """Write the tiles that are here beside those that others write."""
+        for key, tile in self._tiles.items():
+            files.write(key, self._steps[key], tile)
+
+    def take(self, files: TileFolder) -> None:
+        """Bring what was kept of the tiles that are here into memory."""
+        steps = files.steps()
+        for key, tile in self._tiles.items():
+            if key not in steps:
+                raise files.damaged(f"tile {key} is missing")
+            kept = files.read(key, steps[key])
+            if kept.shape != tile.shape or kept.dtype != tile.dtype:
+                raise files.damaged(f"tile {key} is {kept.dtype} {kept.shape}")
+            tile[...] = kept
+            self._steps[key] = steps[key]
 
 
 def _copy(target: Matrix, source: Matrix) -> None:

@@ -143,8 +143,12 @@ def top_of_product(
     k: int,
     scales: Scales = (None,),
     progress: Progress = silent,
+    columns: tuple[int, int] | None = None,
 ) -> list[Top]:
-    """Rank a sparse matrix times a square one, each column of which is read once."""
+    """Rank a sparse matrix times a square one, each column of which is read once.
+
+    With `columns`, the first and the one after the last, others are not read and not ranked.
+    """
     from recbench.linalg.topk_kernel import search_product
 
     _fit(left.shape == hidden.shape, left, hidden)
@@ -152,12 +156,22 @@ def top_of_product(
     entries = _entries(left, right)
     work = shares.by_entries(entries[0], shares.for_cores(), ROW_COST)
     with blas.workers() as pool:
-        for start, panel in _read_ahead(pool, right):
+        first, last = columns or (0, right.n)
+        for start, panel in _read_ahead(pool, right, first, last):
             tasks = ((rows, *entries, panel, start, search.lists) for rows in work)
             blas.finish(pool, search_product, tasks)
             search.check()
-            progress(start + panel.shape[1], right.n)
+            progress(start - first + panel.shape[1], last - first)
     return search.tops()
+
+
+def best_of(parts: Sequence[Top], k: int) -> Top:
+    """The k best of lists of the same rows, each of columns after those of the list before it."""
+    scores = np.concatenate([part.scores for part in parts], axis=1)
+    items = np.concatenate([part.items for part in parts], axis=1)
+    # Stable, so that of equal scores the lower column comes first, as in each of the lists.
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return Top(np.take_along_axis(items, order, 1), np.take_along_axis(scores, order, 1))
 
 
 @dataclass(frozen=True)
@@ -251,7 +265,7 @@ def product(left: sparse.csr_array, right: Panels) -> Floats:
     work = shares.by_entries(entries[0], shares.for_cores(), ROW_COST)
     out = np.empty((left.shape[0], right.n), right.dtype)
     with blas.workers() as pool:
-        for start, panel in _read_ahead(pool, right):
+        for start, panel in _read_ahead(pool, right, 0, right.n):
             columns = out[:, start : start + panel.shape[1]]
             blas.finish(pool, multiply, ((rows, *entries, panel, columns) for rows in work))
     return out
@@ -331,6 +345,7 @@ def _in_pieces(
         with blas.workers() as pool:
             for done, _ in enumerate(blas.run_all(pool, multiply, pieces), start=1):
                 progress(min(start + done * height, stop), rows)
+        del block, pieces  # or they would still be there while the next are made
         search.check()
     return search.tops()
 
@@ -379,8 +394,10 @@ class Search:
         return [tops[place] for place in self._which]
 
 
-def _read_ahead(pool: Executor, matrix: Panels) -> Iterator[tuple[int, Floats]]:
-    """Yield every panel and its first column, while a thread reads the one after it.
+def _read_ahead(
+    pool: Executor, matrix: Panels, first: int, last: int
+) -> Iterator[tuple[int, Floats]]:
+    """Yield the panels of some columns, each with its first, while a thread reads the one after it.
 
     A panel is overwritten when the next but one is asked for.
     """
@@ -388,14 +405,14 @@ def _read_ahead(pool: Executor, matrix: Panels) -> Iterator[tuple[int, Floats]]:
     rooms = [np.empty(matrix.n * width, matrix.dtype) for _ in range(2)]
 
     def read(start: int) -> Floats:
-        stop = min(start + width, matrix.n)
-        room = rooms[start // width % 2][: matrix.n * (stop - start)]
+        stop = min(start + width, last)
+        room = rooms[(start - first) // width % 2][: matrix.n * (stop - start)]
         return matrix.panel(start, stop, room.reshape(matrix.n, stop - start))
 
-    coming = pool.submit(read, 0)
-    for start in range(0, matrix.n, width):
+    coming = pool.submit(read, first)
+    for start in range(first, last, width):
         panel = coming.result()
-        if start + width < matrix.n:
+        if start + width < last:
             coming = pool.submit(read, start + width)
         yield start, panel
 

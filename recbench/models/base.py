@@ -35,6 +35,9 @@ class Family(ABC, Generic[M]):
     reserves: ClassVar[bool] = False
     """Whether a fit asks `ctx.reserve` before anything that takes long, as a dry run may then."""
 
+    spreads: ClassVar[bool] = False
+    """Whether a fit leaves its inverse to `ctx.holders` where there are any."""
+
     @abstractmethod
     def key(self, model: M) -> Hashable:
         """Name the heavy step this model needs; equal keys are fitted in one go."""

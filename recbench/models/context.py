@@ -19,6 +19,8 @@ from recbench.models.scorers import Scorer
 if TYPE_CHECKING:
     import pyarrow as pa  # a tenth of a second that listing models need not take
 
+    from recbench.linalg.held.heldtiles import Holders
+
 
 @dataclass
 class Context:
@@ -33,6 +35,8 @@ class Context:
     """Bytes a fit may use; None is whatever is free."""
     scratch: Path | None = None
     """Where a fit may keep large arrays and checkpoints on disk; None keeps them in memory."""
+    holders: "Holders | None" = None
+    """Who holds a large inverse instead of this process, and ranks with it."""
     audience: "tuple[pa.Array, pa.Array] | None" = None
     """Ids of the users about to be ranked and of the items, for models made elsewhere."""
     strangers: int = 0

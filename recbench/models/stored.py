@@ -35,7 +35,7 @@ KINDS = {
     "crowd": f"{_NEIGHBOURS}.knn:Crowd",
     "weigher": f"{_NEIGHBOURS}.likeness:Weigher",
     "dense": "recbench.linalg.topk:DensePanels",
-    "spread": "recbench.linalg.spread:Spread",
+    "spread": "recbench.linalg.padded:Padded",
     "user-side": "recbench.models.linear.userside:UserSide",
     "row-inverse": "recbench.linalg.rowinverse:RowInverse",
     "low-rank": f"{_SUBSPACE}:LowRank",

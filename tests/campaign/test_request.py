@@ -20,6 +20,7 @@ from recbench.errors import DataError, UsageError
 from recbench.registry import SPLITS, load_plugin
 from recbench.splits.weak import Weak
 
+SPREAD = {"spread": True, "executor": "dask", "scheduler": "tcp://a:1"}
 DATA = OwnFile(Path("toy.csv"), user="u", item="i")
 TOLD = ("announce", "progress", "at_work", "downloads", "command")
 SHOWN = {"kind", "quiet", "verbose", "config", "print_config", "dry_run"}
@@ -78,7 +79,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         "--time-limit", "2h",
         "--split", "weak", "-k", "ndcg@5,hit@3", "--select", "recall@5", "--seed", "1,2",
         "--dtype", "float64", "--reveal-test", "-o", "out", "-j", "2", "--executor", "dask",
-        "--scheduler", "tcp://there", "--threads", "3", "--tiles-on-disk", "tiles", "--trace",
+        "--scheduler", "tcp://there", "--spread", "--threads", "3", "--tiles-on-disk", "tiles",
+        "--trace",
         "--save", "models", "--save-lists", "lists", "--reader", "delimited[quote=false]",
         "--device", "cpu,cuda:1", "-f", "--retry-failed", "--debug", "--plugin", "fragile.py",
     )  # fmt: skip
@@ -87,8 +89,8 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
         grids=("l2=1,10",), search="random", trials=3, time_limit="2h", search_seed=7, split="weak",
         metrics=("ndcg@5", "hit@3"), select="recall@5", seeds=(1, 2), dtype="float64",
         parts=("valid", "test"), output=Path("out"), jobs=2, executor="dask",
-        scheduler="tcp://there", threads=3, scratch=Path("tiles"), trace=True, debug=True,
-        keep=Keep(Path("models"), Path("lists")), devices=("cpu", "cuda:1"), force=True,
+        scheduler="tcp://there", spread=True, threads=3, scratch=Path("tiles"), trace=True,
+        debug=True, keep=Keep(Path("models"), Path("lists")), devices=("cpu", "cuda:1"), force=True,
         retry_failed=True, plugins=(Path("fragile.py"),),
     )  # fmt: skip
     assert plain(asked[0]) == plain(whole)
@@ -98,9 +100,9 @@ def test_no_word_is_lost_on_the_way(recbench, folder, asked):
             search="random", trials=3, time_limit="2h", search_seed=7, split="weak",
             metrics=["ndcg@5", "hit@3"], select="recall@5", seeds=[1, 2], dtype="float64",
             reveal_test=True, output="out",
-            jobs=2, executor="dask", scheduler="tcp://there", threads=3, scratch="tiles",
-            trace=True, save="models", save_lists="lists", device=["cpu", "cuda:1"], force=True,
-            retry_failed=True, plugins=["fragile.py"],
+            jobs=2, executor="dask", scheduler="tcp://there", spread=True, threads=3,
+            scratch="tiles", trace=True, save="models", save_lists="lists",
+            device=["cpu", "cuda:1"], force=True, retry_failed=True, plugins=["fragile.py"],
         )  # fmt: skip
     assert plain(asked[1]) == plain(replace(whole, debug=False))
 
@@ -225,7 +227,12 @@ def test_what_is_measured_unless_told_otherwise_is_a_matter_of_the_split(folder)
         ({"jobs": 0}, "jobs must be from 1 to 1,000, not 0"),
         ({"threads": -1}, "threads must be from 1 to 10,000, not -1"),
         ({"executor": "dask"}, "--executor dask needs --scheduler ADDRESS"),
+        ({"scheduler": "tcp://a:1"}, "--scheduler is for --executor dask"),
         ({"executor": "dusk"}, "did you mean 'dask'?"),
+        ({"spread": True}, "add --executor dask --scheduler ADDRESS"),
+        (SPREAD | {"keep": Keep(models=Path("m"))}, "with --spread nobody has all of it"),
+        (SPREAD | {"models": ["ease", "ials"]}, "such as ease, and ials is none"),
+        (SPREAD | {"models": ["ials"], "search": "tpe", "trials": 3}, "and ials is none"),
         ({"executor": "dask", "scheduler": "tcp://a:1", "jobs": 2}, "leave out --jobs"),
         ({"executor": "dask", "scheduler": "tcp://a:1", "jobs": "auto"}, "--jobs auto is for"),
     ],

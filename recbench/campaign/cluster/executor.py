@@ -92,6 +92,7 @@ class Cluster:
         connect: Connect,
         *,
         threads: int | None = None,
+        extras: Iterable[str] = (),
         folder: Path | None = None,
         scratch: Path | None = None,
         announce: Callable[[str], None] = lambda text: None,
@@ -99,7 +100,8 @@ class Cluster:
     ) -> None:
         """Connect, or raise; `folder` is one that workers may see, too, `scratch` is theirs.
 
-        Without a number of threads every worker uses those that it was started with.
+        Without a number of threads every worker uses those that it was started with. `extras` are
+        packages that the models need and others do not.
         """
         self._parcel, self._threads = parcel, threads
         self._folder, self._scratch = folder, scratch
@@ -108,7 +110,8 @@ class Cluster:
         self._said, self._inbox = queue.SimpleQueue[Said](), queue.SimpleQueue[Any]()
         self._link: Link | None = connect(self._topic, self._hear)
         self._cargo: Cargo | None = None
-        self._environment = describe()
+        self._extras = tuple(extras)
+        self._environment = describe(packages=self._extras)
         self._members, self._places = dict[str, _Member](), Places()
         self._waiting = list[_Group]()
         self._met = dict[str, Greeting]()  # all that were ready at some time
@@ -240,7 +243,8 @@ class Cluster:
         for address, process in present.items():
             if address not in self._members:
                 self._members[address] = _Member(address, process)
-                self._ask(self._members[address], there.greet, self._cargo, then=self._greeted)
+                asked = self._cargo, self._extras
+                self._ask(self._members[address], there.greet, *asked, then=self._greeted)
         self._count = sum(not member.unfit for member in self._members.values())
         ready = len(self._places)
         if ready != self._ready and (ready or not present):

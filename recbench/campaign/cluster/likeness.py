@@ -21,7 +21,8 @@ def difference(here: Environment, there: Environment) -> str:
     for name, version in here["packages"].items():
         other = there["packages"].get(name)
         if other != version:
-            return f"it has {name} {other}, here it is {version}; install the same"
+            had = f"{name} {other}" if other else f"no {name}"
+            return f"it has {had}, here it is {version}; install the same"
     return ""
 
 

@@ -5,9 +5,10 @@ import logging
 import platform
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from recbench.environment import to_install, version
@@ -44,6 +45,21 @@ class Link(Protocol):
 
     def close(self) -> None:
         """Leave; what is under way is cancelled."""
+
+
+@dataclass
+class Lent:
+    """Something that a worker keeps for this client."""
+
+    remote: Any
+    made: Future[None]
+    """Ends once it is there, or says why it could not be made."""
+
+    def give_back(self) -> None:
+        """It is not wanted any more."""
+        self.made.cancel()
+        with suppress(Exception):
+            self.remote.release()
 
 
 class DaskLink:
@@ -94,10 +110,12 @@ class DaskLink:
             remote = self._client.submit(function, *words, workers=[address], **_new())
         except Exception as error:
             raise Lost(str(error)) from error
-        loop = self._client.loop.asyncio_loop
-        waiting: Future[Any] = asyncio.run_coroutine_threadsafe(self._answer(remote), loop)
+        waiting = self._soon(self._answer(remote))
         waiting.add_done_callback(then)
         return waiting
+
+    def _soon(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
 
     async def _answer(self, remote: Any) -> Any:
         """What a task returns, or raises."""
@@ -109,6 +127,25 @@ class DaskLink:
             raise Lost(str(error)) from None
         finally:  # or Dask has it done by whoever comes to the address of a worker that was lost
             remote.release()
+
+    def lend(self, address: str, kind: type, *words: Any) -> "Lent":
+        """Make an object on one worker, which is there as long as it is wanted here."""
+        try:
+            made = self._client.submit(kind, *words, workers=[address], actor=True, **_new())
+        except Exception as error:
+            raise Lost(str(error)) from error
+        return Lent(made, self._soon(self._made(made)))
+
+    async def _made(self, remote: Any) -> None:
+        await self._client.gather(remote, asynchronous=True)
+
+    def beside(self, address: str, function: Any, *words: Any) -> Future[Any]:
+        """Call a coroutine function on one worker at once, whatever that is at."""
+        return self._soon(self._run(address, function, words))
+
+    async def _run(self, address: str, function: Any, words: tuple[Any, ...]) -> Any:
+        run = self._client.run(function, *words, workers=[address], asynchronous=True)
+        return (await run)[address]
 
     def want(self, number: int) -> None:
         """Keep as many tasks waiting for what nobody has."""

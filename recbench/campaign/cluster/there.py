@@ -61,15 +61,16 @@ class Terms:
     """None: as many as the worker was started with."""
 
 
-def greet(cargo: Cargo) -> Greeting:
-    """Say what this worker is, before it is told anything."""
-    store = _store()
-    return Greeting(platform.node(), str(store), describe(), cargo.find(store) is not None)
+def greet(cargo: Cargo, packages: tuple[str, ...] = ()) -> Greeting:
+    """Say what this worker is, and has of some packages, before it is told anything."""
+    store = common_store()
+    environment = describe(packages=packages)
+    return Greeting(platform.node(), str(store), environment, cargo.find(store) is not None)
 
 
 def take(cargo: Cargo, start: int, piece: bytes) -> None:
     """Keep a piece of the cargo for all workers of this machine."""
-    cargo.take(_store(), start, piece)
+    cargo.take(common_store(), start, piece)
 
 
 def open_up(cargo: Cargo) -> Room:
@@ -84,7 +85,7 @@ def open_up(cargo: Cargo) -> Room:
 
 def fit(cargo: Cargo, job: bytes, terms: Terms) -> tuple[list[Outcome], int]:
     """Fit a group and measure it; the disk that is left afterwards is told as well."""
-    here, throttle = _here(), Throttle()
+    here, throttle = this_worker(), Throttle()
 
     def progress(what: str, done: int, total: int) -> None:
         if throttle.passes(what, done, total):
@@ -105,23 +106,24 @@ def fit(cargo: Cargo, job: bytes, terms: Terms) -> tuple[list[Outcome], int]:
 
 def forget(cargo: Cargo) -> None:
     """Remove what this machine was sent."""
-    cargo.place(_store()).unlink(missing_ok=True)
+    cargo.place(common_store()).unlink(missing_ok=True)
 
 
-def _here() -> Any:
+def this_worker() -> Any:
+    """Dask's own of the worker that runs this."""
     from distributed import get_worker
 
     return get_worker()
 
 
-def _store() -> Path:
+def common_store() -> Path:
     """Dask gives every worker a folder of its own, in one that all of a machine have."""
-    return Path(_here().local_directory).parent
+    return Path(this_worker().local_directory).parent
 
 
 def _opened(cargo: Cargo) -> Worker:
     cargo.check_plugins()
-    plugins, store = [path for path, _ in cargo.plugins], _store()
+    plugins, store = [path for path, _ in cargo.plugins], common_store()
     try:
         return opened(cargo.digest, plugins, lambda: cargo.read(store))
     except (ImportError, AttributeError) as error:
@@ -130,7 +132,7 @@ def _opened(cargo: Cargo) -> Worker:
 
 def _allowed() -> int:
     """Bytes that Dask lets a fit of this worker have."""
-    limit = _here().memory_manager.memory_limit
+    limit = this_worker().memory_manager.memory_limit
     return max(0, int(SHARE * limit) - held_memory()) if limit else total_memory()
 
 

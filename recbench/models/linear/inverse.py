@@ -16,16 +16,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from recbench.errors import UsageError
+from recbench.errors import Refused, UsageError
 from recbench.linalg import rowinverse
 from recbench.linalg.gram import gram
+from recbench.linalg.held.heldtiles import HeldTiles, Holders, Wanted
+from recbench.linalg.held.holder import Source
+from recbench.linalg.padded import Padded
 from recbench.linalg.rowinverse import RowInverse, squares
-from recbench.linalg.spread import Spread
 from recbench.linalg.steps import STEPS
 from recbench.linalg.tilefolder import TileFolder
-from recbench.linalg.tiles import Tiles, inverse
-from recbench.linalg.types import Matrix, Vector
+from recbench.linalg.tiles import Tiles, inverse, side_for
+from recbench.linalg.types import Indices, Matrix, Vector
 from recbench.models.context import Context
+from recbench.models.linear.elsewhere import HeldItemItem
 from recbench.models.linear.userside import UserSide
 from recbench.models.scorers import Base, ItemItem
 from recbench.params import param
@@ -79,8 +82,10 @@ def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) 
     """
     g, gamma = diagonals(train, dropout, ridge)
     costs = _costs(train, g, gamma, ctx)
-    inverted = {"items": by_items, "users": by_users}[min(costs, key=costs.__getitem__)]
-    return inverted(train, g, gamma, ctx)
+    side = min(costs, key=costs.__getitem__)
+    if ctx.holders is not None:
+        return _by_holders(train, g, gamma, ctx, ctx.holders, side)
+    return {"items": by_items, "users": by_users}[side](train, g, gamma, ctx)
 
 
 def operations(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> float:
@@ -115,26 +120,64 @@ def _costs(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> d
     return costs
 
 
+@dataclass(frozen=True)
+class _Ridged:
+    """G + Γ, without items that nobody has."""
+
+    matrix: sparse.csr_array
+    """The interactions, of the items that are kept."""
+    added: Vector
+    kept: Indices | None
+    """None: all items."""
+
+    @classmethod
+    def of(cls, train: sparse.csr_array, g: Vector, gamma: Vector) -> "_Ridged":
+        kept = np.flatnonzero(g).astype(np.int32)
+        if len(kept) in (0, train.shape[1]):
+            return cls(train, gamma, None)
+        return cls(sparse.csr_array(train[:, kept]), gamma[kept], kept)
+
+    def fill(self, tiles: Tiles) -> None:
+        gram(self.matrix, tiles)
+        tiles.add_diagonal(self.added)
+
+    def multiply(self, z: Matrix) -> Matrix:
+        product: Matrix = self.matrix.T @ (self.matrix @ z)
+        return product + self.added[:, np.newaxis] * z
+
+
 def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
     """Invert G + Γ."""
-    kept = np.flatnonzero(g).astype(np.int32)
-    whole = len(kept) in (0, train.shape[1])
-    some = train if whole else sparse.csr_array(train[:, kept])
-    added = gamma if whole else gamma[kept]
-
-    def fill(tiles: Tiles) -> None:
-        gram(some, tiles)
-        tiles.add_diagonal(added)
-
-    def multiply(z: Matrix) -> Matrix:
-        product: Matrix = some.T @ (some @ z)
-        return product + added[:, np.newaxis] * z
-
-    tiles = _tiles("items", some, added, fill, multiply, ctx)
-    matrix = tiles if whole else Spread(tiles, kept, 1.0 / gamma)
+    ridged = _Ridged.of(train, g, gamma)
+    tiles = _tiles("items", ridged.matrix, ridged.added, ridged.fill, ridged.multiply, ctx)
+    matrix = tiles if ridged.kept is None else Padded(tiles, ridged.kept, 1.0 / gamma)
     return Inverted(
         matrix, ItemItem(matrix), Inverse(g, gamma, matrix.diagonal().astype(np.float64))
     )
+
+
+def _by_holders(
+    train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context, holders: Holders, side: str
+) -> Inverted:
+    """Have G + Γ inverted, by the sums of `by_items`, where nothing but its tiles would fit."""
+    if side != "items":
+        raise Refused(
+            f"its {train.shape[0]:,} users are inverted here, which takes fewer operations than "
+            f"its {train.shape[1]:,} items, and only an inverse of items can be spread; leave out "
+            "--spread"
+        )
+    ridged = _Ridged.of(train, g, gamma)
+    n, identity = ridged.matrix.shape[1], _identity(ridged.matrix, ridged.added, "items")
+    source = Source(ridged.matrix, ridged.added)
+    wanted = Wanted(source, n, np.dtype(ctx.dtype).name, side_for(n), identity, RAISE)
+    folder = None if ctx.scratch is None else ctx.scratch / _folder_name(identity, ctx, "-spread")
+    progress = partial(ctx.progress, f"inverse of {n:,} items")
+    with STEPS("inverse"):
+        held = HeldTiles(wanted, holders, folder, progress)
+        held.check_inverse(ridged.multiply, advice=RAISE)
+    base = HeldItemItem(held, ridged.kept, 1.0 / gamma)
+    matrix = held if ridged.kept is None else Padded(held, ridged.kept, 1.0 / gamma)
+    return Inverted(matrix, base, Inverse(g, gamma, matrix.diagonal().astype(np.float64)))
 
 
 def by_users(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
@@ -196,9 +239,13 @@ def _room(n: int, what: str, identity: str, ctx: Context) -> Path | None:
     if ctx.scratch is None:
         ctx.reserve(needed, f"the {what}", SMALLER)
         return None
-    folder = ctx.scratch / f"inverse-{identity[:12]}-{np.dtype(ctx.dtype).name}"
+    folder = ctx.scratch / _folder_name(identity, ctx)
     ctx.reserve_disk(TileFolder(folder).missing(needed), f"the {what}")
     return folder
+
+
+def _folder_name(identity: str, ctx: Context, more: str = "") -> str:
+    return f"inverse-{identity[:12]}-{np.dtype(ctx.dtype).name}{more}"
 
 
 def ridge_param(default: float) -> Any:

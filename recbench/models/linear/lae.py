@@ -69,6 +69,7 @@ class LinearAutoencoders(Family[Scaled]):
     """Fits every model of one (dropout, ridge) from one inverse."""
 
     reserves = True
+    spreads = True
 
     def key(self, model: Scaled) -> Hashable:
         """The two numbers that C depends on."""

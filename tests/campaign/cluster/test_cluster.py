@@ -19,7 +19,7 @@ from recbench.campaign.needs import Needs
 from recbench.campaign.plan import Plan
 from recbench.campaign.runner import Runner
 from recbench.campaign.worker import Job, Worker
-from recbench.environment import describe
+from recbench.environment import describe, version
 from recbench.errors import DataError, UsageError
 from recbench.evaluate.metrics import parse_metric
 from recbench.models.linear import lae
@@ -42,6 +42,7 @@ class Hand:
     machine: str = "m"
     memory: int = 10**9
     environment: dict = field(default_factory=lambda: HERE)
+    extras: dict = field(default_factory=dict)
     deaf: tuple = ()
     """What it never answers."""
     fails: Exception | None = None
@@ -92,8 +93,10 @@ class Village:
         then(answer)
         return answer
 
-    def greet(self, address, hand, cargo):
-        return Greeting(hand.machine, "store", hand.environment, hand.has_cargo)
+    def greet(self, address, hand, cargo, packages):
+        found = {name: hand.extras.get(name) for name in packages}
+        environment = {**hand.environment, "packages": hand.environment["packages"] | found}
+        return Greeting(hand.machine, "store", environment, hand.has_cargo)
 
     def take(self, address, hand, cargo, start, piece):
         assert start == len(hand.got)
@@ -225,6 +228,16 @@ def test_versions_are_compared_before_there_is_work(start, change, words):
     village.hands = {"other": other, "again": Hand()}
     assert pending.result(SECONDS)
     assert {address for address, what in village.asked if what == "fit"} == {"again"}
+
+
+def test_what_the_models_need_beside_is_compared_too(start):
+    made, said = worker(lae.Ease()), []
+    has = {"pytest": version("pytest")}
+    village = Village(made, lacks=Hand("bare"), has=Hand("fit", extras=has))
+    pending = start(village, extras=["pytest"], announce=said.append).submit(job(made))
+    assert pending.result(SECONDS)
+    assert said[0].startswith("a worker on bare takes no part: it has no pytest, here it is ")
+    assert {address for address, what in village.asked if what == "fit"} == {"has"}
 
 
 def test_a_cluster_of_which_nobody_can_take_part_ends_the_run(start):

@@ -62,7 +62,7 @@ def here(tmp_path, monkeypatch):
         state=SimpleNamespace(nthreads=4),
         memory_manager=SimpleNamespace(memory_limit=LIMIT),
     )  # fmt: skip
-    monkeypatch.setattr(there, "_here", lambda: stand_in)
+    monkeypatch.setattr(there, "this_worker", lambda: stand_in)
     monkeypatch.setattr(executors, "_OPENED", {})
     return stand_in
 
@@ -79,7 +79,9 @@ def test_a_fit_has_what_its_worker_has_and_says_what_happens(here, tmp_path, rec
     load_plugin(path)
     parcel = packed(MODELS.get("nosy")(), path)
     cargo = share(parcel, tmp_path, None)
-    assert there.greet(cargo).has_cargo
+    greeting = there.greet(cargo, ("pytest",))
+    assert greeting.has_cargo
+    assert greeting.environment["packages"]["pytest"] == pytest.__version__
     room = there.open_up(cargo)
     # Nine tenths of the limit, less what is held.
     assert room.memory == pytest.approx(0.9 * LIMIT - held_memory(), rel=0.1)

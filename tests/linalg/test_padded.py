@@ -1,6 +1,6 @@
 import numpy as np
 
-from recbench.linalg.spread import Spread
+from recbench.linalg.padded import Padded
 from recbench.linalg.tiles import Tiles
 
 KEPT = np.array([0, 2, 3, 4, 7], np.int32)
@@ -15,7 +15,7 @@ def spread():
         tiles.block(i, j)[...] = inside[tiles.span(i), tiles.span(j)]
     dense = np.diag(REST).astype(np.float32)
     dense[np.ix_(KEPT, KEPT)] = inside
-    return Spread(tiles, KEPT, REST), dense
+    return Padded(tiles, KEPT, REST), dense
 
 
 def test_every_way_to_read_gives_the_matrix():

@@ -1,20 +1,33 @@
 """A symmetric matrix of which most columns are in tiles, and the others only on its diagonal."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from recbench.linalg.tiles import Tiles
+from recbench.linalg.topk import Panels
 from recbench.linalg.types import Floats, Indices, Matrix, Vector
 
 
-class Spread:
-    """The tiles at the rows and columns `kept`; elsewhere zero but for `rest` on the diagonal."""
+class Inside(Panels, Protocol):
+    """What is asked of the tiles, wherever they are."""
 
-    def __init__(self, tiles: Tiles, kept: Indices, rest: Vector) -> None:
+    def rows(self, indices: npt.NDArray[np.integer[Any]]) -> Matrix:
+        """Some rows, in the order asked for."""
+
+    def matmul(self, z: Matrix) -> Matrix:
+        """The product with n x s numbers."""
+
+    def diagonal(self) -> Matrix:
+        """The diagonal."""
+
+
+class PaddedPanels:
+    """Its panels, of tiles that need not be here."""
+
+    def __init__(self, tiles: Panels, kept: Indices, rest: Vector) -> None:
         """`rest` has a number for every row, and those that are kept do not matter."""
-        self.tiles, self.kept, self.rest = tiles, kept, rest
+        self._panels, self.kept, self.rest = tiles, kept, rest
         self.n, self.dtype = len(rest), tiles.dtype
 
     def panel(self, start: int, stop: int, out: Floats | None = None) -> Floats:
@@ -22,13 +35,21 @@ class Spread:
         panel = np.empty((self.n, stop - start), self.dtype) if out is None else out
         panel[...] = 0
         panel[np.arange(start, stop), np.arange(stop - start)] = self.rest[start:stop]
-        first, last = np.searchsorted(self.kept, [start, stop])
+        first, last = np.searchsorted(self.kept, [start, stop]).tolist()
         if last - first == stop - start:  # whole rows are copied ten times as fast
-            panel[self.kept] = self.tiles.panel(first, last)
+            panel[self.kept] = self._panels.panel(first, last)
         elif last > first:
             columns = self.kept[first:last] - start
-            panel[np.ix_(self.kept, columns)] = self.tiles.panel(first, last)
+            panel[np.ix_(self.kept, columns)] = self._panels.panel(first, last)
         return panel
+
+
+class Padded(PaddedPanels):
+    """The tiles at the rows and columns `kept`; elsewhere zero but for `rest` on the diagonal."""
+
+    def __init__(self, tiles: Inside, kept: Indices, rest: Vector) -> None:
+        super().__init__(tiles, kept, rest)
+        self.tiles = tiles
 
     def rows(self, indices: npt.NDArray[np.integer[Any]]) -> Matrix:
         """Some rows of the whole matrix, in the order asked for."""
