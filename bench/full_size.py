@@ -235,7 +235,7 @@ def print_growth(lines: Sequence[Line]) -> None:
     for run, step in dict.fromkeys((line.run, line.step) for line in lines):
         took = [found.get((run, step, share), math.nan) for share in shares]
         power = math.log(took[-1] / took[-2]) / larger if min(took[-2:]) > 0 else math.nan
-        values = " | ".join(f"{value:,.2f}" for value in took)
+        values = " | ".join("–" if math.isnan(value) else f"{value:,.2f}" for value in took)
         print(f"| {run} | {step} | {values} | {power:.1f} | {POWERS.get(step, '')} |")
 
 
