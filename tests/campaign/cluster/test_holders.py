@@ -23,7 +23,7 @@ from recbench.errors import DataError, Refused, UsageError
 from recbench.linalg import topk
 from recbench.linalg.gram import gram
 from recbench.linalg.held.heldtiles import HeldTiles, Wanted
-from recbench.linalg.held.holder import Asked, Source
+from recbench.linalg.held.holder import FAILED, Asked, Broken, Source, Taken
 from recbench.linalg.tilefolder import TilesError
 from recbench.linalg.tiles import Tiles
 
@@ -111,6 +111,30 @@ def test_workers_do_as_one_machine_and_forget_it_afterwards():
         holders.close()
 
 
+def test_of_two_runs_one_waits_for_the_other(monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.05)
+    said: list[str] = []
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        holders = connected(cluster.scheduler_address)
+        other = connected(cluster.scheduler_address, announce=said.append)
+        layout = wanted().layout(2)
+        first, second = holders.members(bool), other.members(bool)  # both are there at once
+        team = holders.team(first, layout)
+        with pytest.raises(Taken, match="has tiles of another run"):
+            other.team(second, layout)
+        team.bring(source())  # and is not used
+        store = Path(next(iter(holders.attending.values())).store)
+        assert len([*store.glob(f"{holders.topic}-*/*.cargo")]) == 1
+        Timer(0.5, team.close).start()
+        HeldTiles(wanted(), other).close()
+        assert "2 workers have tiles of another run: waiting" in said
+        assert not [*store.glob(f"{holders.topic}-*")]
+        other.close()
+        holders.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_killed_worker_changes_no_byte(tmp_path, folder, monkeypatch):
@@ -191,6 +215,7 @@ class Answers:
 
     def __init__(self, **hands) -> None:
         self.hands = hands
+        self.taken: set[str] = set()
 
     def workers(self):
         return {name: name for name in self.hands}
@@ -204,8 +229,15 @@ class Answers:
             answer.set_result(hand)
         elif function is holding.attend:
             answer.set_result(attending())
-        else:
+        elif function is holding.call:
             answer.set_exception(hand)
+        else:
+            answer.set_result(None)
+        return answer
+
+    def beside(self, address, function, *words):
+        answer: Future = Future()
+        answer.set_result(address in self.taken)
         return answer
 
     def lend(self, address, kind, *words):
@@ -236,6 +268,30 @@ def test_who_is_at_something_else_is_not_waited_for(attendance, monkeypatch):
     assert said == ["worker a is at something else: it is not waited for"]
     holders.link.hands["a"] = attendance
     assert [member.name for member in holders.members(bool)] == ["a", "b"]
+    holders.link.hands["a"] = None  # once more, as a worker that is known by now
+    assert [member.name for member in holders.members(bool)] == ["b"]
+    holders.link.hands["a"] = attendance
+    assert [member.name for member in holders.members(bool)] == ["a", "b"]
+
+
+def test_workers_of_another_run_are_waited_for_however_long(attendance, monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.0)
+    said: list[str] = []
+    holders = village(said, a=attendance, b=attendance)
+    assert len(holders.members(bool)) == 2
+    holders.link.taken = {"a", "b"}
+    left = iter(["b", "a"])
+
+    def both(members) -> bool:
+        if len(members) < 2:  # and there is no patience at all
+            holders.link.taken.remove(next(left))
+        return len(members) == 2
+
+    assert [member.name for member in holders.members(both)] == ["a", "b"]
+    assert said == [
+        "2 workers have tiles of another run: waiting",
+        "1 worker has tiles of another run: waiting",
+    ]
 
 
 def test_without_workers_somebody_says_what_is_waited_for():
@@ -274,6 +330,15 @@ def test_what_a_worker_fails_with_is_told(attendance, monkeypatch):
     monkeypatch.setattr(module, "GONE", 0.0)
     with pytest.raises(DataError, match=r"a worker failed \(MemoryError: no room\)"):
         HeldTiles(wanted(), village([], a=MemoryError("no room")))
+
+
+def test_so_is_what_the_first_one_fails_with_if_others_only_waited(monkeypatch):
+    monkeypatch.setattr(module, "GONE", 0.0)
+    with pytest.raises(DataError, match=r"a worker failed \(MemoryError: no room\)"):
+        HeldTiles(wanted(), village([], a=Broken(FAILED), b=MemoryError("no room")))
+    late = Broken("timed out on the way to b")
+    with pytest.raises(DataError, match="the last time: timed out on the way to b"):
+        HeldTiles(wanted(), village([], a=Broken(FAILED), b=late))
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence():
