@@ -18,6 +18,7 @@ from recbench.campaign.cluster import holding
 from recbench.campaign.cluster.cargo import Unfit
 from recbench.campaign.cluster.holders import DaskHolders
 from recbench.campaign.cluster.link import DaskLink, Lent
+from recbench.campaign.request import Request
 from recbench.environment import describe
 from recbench.errors import DataError, Refused, UsageError
 from recbench.linalg import topk
@@ -26,6 +27,7 @@ from recbench.linalg.held.heldtiles import HeldTiles, Wanted
 from recbench.linalg.held.holder import FAILED, Asked, Broken, Source, Taken
 from recbench.linalg.tilefolder import TilesError
 from recbench.linalg.tiles import Tiles
+from villagers import ROOMY, Village
 
 distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
 ROOT = Path(__file__).parents[3]
@@ -199,6 +201,19 @@ def test_the_command_line_gives_the_same_table_wherever_the_inverse_is(recbench,
     tables = [Path(name, "metrics.csv").read_bytes() for name in ("one", "many")]
     assert tables[0] == tables[1]
     assert json.loads(Path("many/manifest.json").read_text())["runs"][-1]["crew"][0]["workers"]
+
+
+def test_a_dry_run_says_what_would_be_skipped(recbench, folder, monkeypatch):
+    monkeypatch.setattr(Request, "_holders", lambda self: Village([ROOMY]))
+    many, few = ("synthetic:users=900,items=400", "synthetic:users=100,items=400")
+    words = ["-m", "ease[l2=9]", "--dry-run", "--spread", "--executor", "dask", "--scheduler", "x"]
+    done = recbench("run", "-d", f"{many},interactions=20000", *words)
+    assert "spread: 400 items in 2 rows of tiles, on 1 worker" in done.stdout
+    assert "skipped" not in done.stdout
+    done = recbench("run", "-d", f"{few},interactions=4000", *words)
+    assert "would be skipped: its 80 users are inverted here" in done.stdout
+    assert "spread: " not in done.stdout
+    assert "memory: " not in done.stdout
 
 
 def attending() -> holding.Attendance:
