@@ -82,6 +82,8 @@ class DaskHolders:
         self._known: dict[str, str] = {}
         self._taken: set[str] = set()
         self._told, self._before = set[str](), 0
+        self._in_vain: set[str] = set()
+        """Whom others were waited for that did not come: not again for the next model."""
 
     def members(self, enough: Callable[[Sequence[Member]], bool]) -> Sequence[Member]:
         """Who is there and would make the same numbers."""
@@ -89,14 +91,17 @@ class DaskHolders:
         while True:
             members = self._present()
             able, waited = enough(members), time.monotonic() - start
+            names = {member.name for member in members}
             if not able:
                 self.announce(self._waiting_for(members))
             if self._taken and not able:
                 start = time.monotonic()  # the other run has an end
-            elif waited > self._patience or (
-                able and (len(members) >= self._before or waited > RETURN)
+            elif (
+                waited > self._patience
+                or (able and (len(members) >= self._before or waited > RETURN))
+                or (members and names == self._in_vain)
             ):
-                self._before = len(members)
+                self._before, self._in_vain = len(members), set() if able else names
                 return members
             time.sleep(LOOK)
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -327,6 +328,24 @@ def test_a_cluster_without_room_is_refused_once_nobody_comes(attendance):
     with pytest.raises(Refused, match=r"inverse of 400,000 items needs \d+\.\d\d GB on each of 1"):
         HeldTiles(large, village(said, a=attendance))
     assert said[:1] == ["the workers have no room for the inverse: waiting for more of them"]
+
+
+def test_others_than_those_who_are_too_small_are_waited_for_once(attendance, monkeypatch):
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "BUSY", 0.01)
+    holders = DaskHolders(lambda *_: Answers(a=attendance, b=None), patience=1.0)
+
+    def looks() -> int:
+        seen: list[int] = []
+        holders.members(lambda members: bool(seen.append(len(members))))
+        return len(seen)
+
+    assert looks() > 1
+    assert looks() == 1  # for the next model
+    holders.link.hands["b"] = attendance
+    assert looks() > 1
 
 
 @pytest.mark.parametrize(
