@@ -50,7 +50,7 @@ class Family(ABC, Generic[M]):
         """
 
     def refuse(self, models: Sequence[M], train: sparse.csr_array, ctx: Context) -> None:
-        """Raise Refused where a fit would for want of nothing but another `ctx`; for a dry run."""
+        """Raise Refused where a fit would, whatever the machine has; a dry run asks beforehand."""
 
     def operations(
         self, models: Sequence[M], train: sparse.csr_array, ctx: Context

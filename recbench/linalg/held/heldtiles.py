@@ -282,7 +282,7 @@ class HeldTiles(Checked):
     def _part_with(self, error: Broken) -> None:
         """A team that has lost one of its workers has lost its tiles."""
         self.close()
-        # Whoever keeps the error would keep this, and the tiles of the team that comes.
+        # Its frames refer to it and to this, which so would live on, and the next team's tiles.
         error.with_traceback(None)
         self._lost += 1
         if self._lost > TRIES:
