@@ -272,6 +272,8 @@ def held_memory() -> int:
 
 _earlier_peak = 0
 """What the kernel forgot at the last `restart_peak`."""
+_earlier_laps = 0
+"""What it forgot since, at the last `lap_peak`."""
 
 
 def peak_memory() -> int:
@@ -281,13 +283,30 @@ def peak_memory() -> int:
 
 def restart_peak() -> None:
     """Let `recent_peak` speak of what follows; where the kernel cannot, of the whole process."""
-    global _earlier_peak
-    _earlier_peak = peak_memory()
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    global _earlier_peak, _earlier_laps
+    _earlier_peak, _earlier_laps = peak_memory(), 0
+    _forget_peak()
 
 
 def recent_peak() -> int:
     """The most memory this process has held since the last `restart_peak`, in bytes."""
+    return max(_earlier_laps, _peak())
+
+
+def lap_peak() -> int:
+    """The most it has held since the last call; where the kernel cannot tell, ever."""
+    global _earlier_laps
+    lap = _peak()
+    _earlier_laps = max(_earlier_laps, lap)
+    _forget_peak()
+    return lap
+
+
+def _peak() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def _forget_peak() -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

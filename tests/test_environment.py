@@ -5,11 +5,21 @@ import resource
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from recbench import environment
-from recbench.environment import free_memory, left_by_limits, total_memory
+from recbench.environment import (
+    free_memory,
+    lap_peak,
+    left_by_limits,
+    peak_memory,
+    recent_peak,
+    restart_peak,
+    total_memory,
+)
 from recbench.errors import Refused
 from recbench.models import context
 from recbench.models.context import Context
@@ -143,3 +153,14 @@ def test_where_addresses_are_limited_there_must_be_room_for_threads_as_well(monk
     monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
     with pytest.raises(MemoryError, match="MB are missing to load SciPy's BLAS and start threads"):
         environment.room_for_blas()
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="nothing forgets a peak")
+def test_laps_take_nothing_from_the_peak_since_the_restart():
+    restart_peak()
+    np.ones(12_500_000)
+    first, second = lap_peak(), lap_peak()
+    assert first > second + 50_000_000
+    assert recent_peak() >= first
+    restart_peak()
+    assert recent_peak() < first <= peak_memory()

@@ -56,6 +56,15 @@ class Data(TypedDict):
     provenance: dict[str, Any]
 
 
+class Step(TypedDict):
+    """What one kind of work took of a run, in all of its processes."""
+
+    times: int
+    seconds: float
+    processor_seconds: float
+    peak_bytes: int
+
+
 class Run(TypedDict):
     """One invocation."""
 
@@ -70,6 +79,7 @@ class Run(TypedDict):
     """What proposed trials, by its name, and how it was set."""
     dataset: Data
     peak_memory_bytes: int
+    steps: NotRequired[dict[str, Step]]
     environment: Machine
     crew: NotRequired[list[Crew]]
     """The machines of a cluster that fitted, kinds of them; `environment` is the one that asked."""

@@ -40,6 +40,7 @@ from recbench.data.open import Access, OwnFile, Source, default_split, open_sour
 from recbench.environment import left_by_limits, refuse_without, usable_cores
 from recbench.errors import UsageError, unknown
 from recbench.evaluate.metrics import MetricSpec, parse_metric
+from recbench.linalg.steps import STEPS, Spent
 from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -71,6 +72,8 @@ class Finished:
     rows: list[Row]
     plan: Plan
     campaign: Campaign
+    steps: Mapping[str, Spent]
+    """What was spent on each kind of work."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -146,6 +149,7 @@ class Request:
 
     def plan(self) -> tuple[Plan, Proposals]:
         """Check what was typed, then open the data: what decides the numbers, and the trials."""
+        STEPS.taken()  # whatever this process did before is no step of the run
         self._check()
         models, proposing = self._search()
         self._check_choice(models)
@@ -215,7 +219,7 @@ class Request:
                 f"interrupted after {done} of {runner.total} trials; "
                 "what is finished is kept: the same command goes on from there"
             ) from interrupt
-        return Finished(rows, runner.plan, runner.campaign)
+        return Finished(rows, runner.plan, runner.campaign, runner.steps)
 
     def _check(self) -> None:
         """Refuse words that do not exist or do not go together."""

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ from recbench.campaign.worker import Job, Outcome, Worker
 from recbench.environment import describe, extras, peak_memory
 from recbench.errors import DataError, Refused, counted
 from recbench.files import readable
+from recbench.linalg.steps import STEPS, Account, added
 from recbench.models.checkpoint import Checkpoint
 
 POLL_SECONDS = 0.5
@@ -63,6 +64,8 @@ class Runner:
     """Seconds that the trials of each model and seed may take before no further one begins."""
     at_work: Callable[[Sequence[str]], None] = lambda names: None
     """Told what is being fitted, here or elsewhere, whenever that changes."""
+    steps: Account = field(default_factory=dict)
+    """What was spent on each kind of work, here and in other processes."""
     plan: Plan = field(init=False)
     trials: list[Trial] = field(init=False)
     """The trials so far: a search that learns proposes more as it goes."""
@@ -119,7 +122,8 @@ class Runner:
             with suppress(*(() if ended == "finished" else (DataError,))):
                 self.campaign.forget_claims()
                 self.campaign.forget_checkpoints()
-                self.campaign.write_table(self.plan.select)
+                with STEPS("record"):
+                    self.campaign.write_table(self.plan.select)
                 self._describe(ended, executor.crew())
         return self.rows()
 
@@ -406,6 +410,7 @@ class Runner:
                 outcomes = [self.worker.lost(trial, task.part, refusal) for trial in task.trials]
             try:
                 for outcome in outcomes:
+                    self.steps = added(self.steps, outcome.steps)
                     if outcome.provisional:
                         self.provisional[outcome.row.trial] = outcome
                     else:
@@ -440,12 +445,14 @@ class Runner:
         traced = [traces.path_of(self.campaign.folder, row.trial)] if outcome.trace else []
         for path in traced:
             traces.write(path, outcome.trace)
-        self.campaign.record(row, outcome.values, traced)
+        with STEPS("record"):
+            self.campaign.record(row, outcome.values, traced)
         self.old.discard((row.trial, row.part, row.stopped))
 
     def _describe(self, status: str, crew: Sequence[Mapping[str, Any]] = ()) -> None:
         """Bring what the manifest says of this run up to date, with who else worked for it."""
         data, plan = self.plan.dataset, self.plan
+        self.steps = added(self.steps, STEPS.taken())
         self.campaign.add_run({
             "id": self.id, "status": status, "command": [readable(word) for word in self.command],
             "started": self.started, "written": now(), "trials": self.total,
@@ -459,6 +466,7 @@ class Runner:
                 "provenance": dict(data.provenance),
             },
             "peak_memory_bytes": peak_memory(), "environment": self.environment,
+            "steps": {name: asdict(spent) for name, spent in self.steps.items()},
             **({"crew": list(crew)} if crew else {}),
         })  # fmt: skip
 

@@ -36,6 +36,7 @@ from recbench.evaluate.groups import head_and_tail
 from recbench.evaluate.metrics import MetricSpec
 from recbench.linalg.clock import CLOCK
 from recbench.linalg.locked import locked
+from recbench.linalg.steps import STEPS, Spent
 from recbench.linalg.topk import kernel_threads
 from recbench.models.base import fit_together
 from recbench.models.checkpoint import Checkpoint
@@ -74,6 +75,8 @@ class Outcome:
     """How the fit went, if that is asked for."""
     unkept: str = ""
     """Why what was to be kept of the model is not."""
+    steps: Mapping[str, Spent] = field(default_factory=dict)
+    """What the process spent since it last told, on one outcome of a job."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,8 @@ class Worker:
     def split(self) -> Split:
         """The split, made when the first trial needs it."""
         start = CLOCK.now()
-        split = self.plan.rule.divide(self.plan.dataset)
+        with STEPS("split"):
+            split = self.plan.rule.divide(self.plan.dataset)
         self.dividing = CLOCK.now() - start
         before, self._checksum = self._checksum, split.checksum
         if before not in (None, self._checksum):
@@ -158,7 +162,9 @@ class Worker:
                 took = (CLOCK.now() - start) / len(able)
                 done = [self.lost(trial, job.part, error, took) for trial in able]
         compiling = (CLOCK.stood - stood) / max(len(done), 1)
-        return refused + [replace(o, row=replace(o.row, compile_seconds=compiling)) for o in done]
+        done = [replace(o, row=replace(o.row, compile_seconds=compiling)) for o in done]
+        done[0] = replace(done[0], steps=STEPS.taken())
+        return refused + done
 
     def _check_split(self) -> None:
         """Drop what models did that wrote into the matrices they share with others."""
@@ -226,7 +232,8 @@ class Worker:
         judge, start = self._judge(job.part), CLOCK.now()
         context, models = self._context(job, judge), [trial.model for trial in job.trials]
         train, _ = self.split.stage(job.part)
-        fits = fit_together(models, locked(train), context)
+        with STEPS("fit"):
+            fits = fit_together(models, locked(train), context)
         validating = judge.seconds if judge else 0.0
         earlier = context.checkpoint.earlier if context.checkpoint else 0.0
         seconds = (CLOCK.now() - start - validating + earlier) / len(models)

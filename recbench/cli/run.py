@@ -75,7 +75,19 @@ def _run_on(
         if options["dry_run"]:
             explain(runner, options["jobs"])
             return None
-        return _carried_out(request, runner)
+        finished = _carried_out(request, runner)
+    if options["verbose"]:
+        _tell_steps(finished)
+    return finished
+
+
+def _tell_steps(finished: "Finished") -> None:
+    """What was spent on each kind of work; the manifest has it as well."""
+    for name, spent in finished.steps.items():
+        say(
+            f"{name}: {spent.seconds:.1f} s, {spent.processor_seconds:.1f} s of processors, "
+            f"{spent.peak_bytes / 1e9:.2f} GB"
+        )
 
 
 def _tables(finished: "Finished", *, several: bool) -> "list[View]":

@@ -242,7 +242,8 @@ OUTPUT = [
     format_options,
     click.option("-q", "--quiet", is_flag=True, help="No progress, just the tables."),
     click.option("-v", "--verbose", is_flag=True,
-                 help="A line for every step that is done: inverses, decompositions, rankings."),
+                 help="A line for every step that is done: inverses, decompositions, rankings; "
+                      "what each kind took."),
     click.option("--debug", is_flag=True,
                  help="Stop at the first failing trial with its traceback."),
     click.option("-c", "--config", type=PATH, is_eager=True, expose_value=False,

@@ -16,6 +16,7 @@ from recbench.data.readers.archive import Limits
 from recbench.data.recipe import Filter, Graph, Recipe
 from recbench.errors import DataError, UsageError, check_takes, of_kind, unknown
 from recbench.files import home_folder, readable
+from recbench.linalg.steps import STEPS
 from recbench.registry import READERS
 
 SYNTHETIC = "synthetic"
@@ -372,6 +373,11 @@ Source = str | Path | OwnFile | Dataset
 
 def open_source(source: Source, access: Access) -> Dataset:
     """Return the dataset behind whatever stands for one."""
+    with STEPS("read"):
+        return _opened(source, access)
+
+
+def _opened(source: Source, access: Access) -> Dataset:
     if isinstance(source, Dataset):
         return source
     if isinstance(source, str):

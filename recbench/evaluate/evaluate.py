@@ -13,6 +13,7 @@ from scipy import sparse
 from recbench.evaluate.groups import Groups, by_group
 from recbench.evaluate.metrics import MetricSpec
 from recbench.evaluate.ranking import Ranking, build_ranking
+from recbench.linalg.steps import STEPS
 from recbench.linalg.topk import Top
 from recbench.linalg.types import Counts, Progress, Vector, silent
 from recbench.models.scorers import Query, Scorer
@@ -38,9 +39,10 @@ def evaluate(
     popularity = np.bincount(train.indices, minlength=train.shape[1])
     values: list[PerUser] = []
     for top in rank(scorers, part, max(metric.depth for metric in metrics), progress):
-        ranking = ranking_of(top, part, popularity, train.shape[0])
-        sliced = by_group(ranking, part, metrics, groups or {})
-        values.append({metric.text: metric(ranking) for metric in metrics} | sliced)
+        with STEPS("metrics"):
+            ranking = ranking_of(top, part, popularity, train.shape[0])
+            sliced = by_group(ranking, part, metrics, groups or {})
+            values.append({metric.text: metric(ranking) for metric in metrics} | sliced)
     return values
 
 
@@ -52,7 +54,9 @@ def rank(
     query = Query(part.history, part.train_rows, part.seen, depth + 1)
     for _, group in groupby(scorers, key=lambda scorer: id(scorer.base.shared)):
         sharing = list(group)
-        yield from sharing[0].base.tops(sharing, query, progress)
+        with STEPS("ranking"):
+            tops = [*sharing[0].base.tops(sharing, query, progress)]
+        yield from tops
 
 
 def ranking_of(top: Top, part: Part, popularity: Counts, n_train_users: int) -> Ranking:

@@ -29,6 +29,7 @@ import numpy as np
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, tall
 from recbench.linalg.eigh import eigh
+from recbench.linalg.steps import STEPS
 from recbench.linalg.types import Matrix, Progress, Vector, silent
 
 Operator = Callable[[Matrix], Matrix]
@@ -100,6 +101,7 @@ def bytes_needed(n: int, k: int) -> int:
     return 8 * (n * (basis + k + 12 * block_size(k)) + 6 * basis * basis)
 
 
+@STEPS("decomposition")
 def leading(
     apply: Operator,
     n: int,

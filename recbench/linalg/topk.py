@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Protocol
 
 import numpy as np
@@ -350,7 +351,7 @@ def _in_pieces(
 
 
 class Search:
-    """The lists of the best so far, one for every row and scale."""
+    """The lists of the best so far, one for every row and scale that is not equal to another."""
 
     def __init__(
         self, hidden: sparse.csr_array, k: int, scales: Scales, dtype: np.dtype[Any]
@@ -361,15 +362,17 @@ class Search:
             raise ValueError(f"the best {k} of a row are no list")
         rows, columns = hidden.shape
         starts, hidden_columns, _ = _compressed(hidden, dtype)
+        stacked = _stack(scales, columns, dtype)
+        first, self._which = _distinct(stacked)
         self.kernel, self.dtype = topk_kernel, dtype
         self.lists = topk_kernel.Lists(
-            scores=np.full((len(scales), rows, k), -np.inf, dtype),
-            items=np.full((len(scales), rows, k), -1, np.int32),
-            scales=_stack(scales, columns, dtype),
+            scores=np.full((len(first), rows, k), -np.inf, dtype),
+            items=np.full((len(first), rows, k), -1, np.int32),
+            scales=stacked[first],
             hidden=hidden_columns,
             hidden_ends=starts[1:].copy(),
             hidden_next=starts[:-1].copy(),
-            faults=np.zeros(len(scales), np.bool_),
+            faults=np.zeros(len(first), np.bool_),
         )
 
     def block(self, block: Floats, row: int, column: int) -> None:
@@ -378,15 +381,17 @@ class Search:
 
     def check(self) -> None:
         """Stop if a score was not finite."""
-        if self.lists.faults.any():
-            raise NotFinite(np.flatnonzero(self.lists.faults).tolist(), len(self.lists.faults))
+        faults = self.lists.faults[self._which]
+        if faults.any():
+            raise NotFinite(np.flatnonzero(faults).tolist(), len(faults))
 
     def tops(self) -> list[Top]:
-        """Sort the lists; nothing can be searched afterwards."""
+        """Sort the lists, which equal scales share; nothing can be searched afterwards."""
         with blas.workers() as pool:
             work = ((rows, self.lists) for rows in shares.equal(0, self.lists.scores.shape[1]))
             blas.finish(pool, self.kernel.sort_lists, work)
-        return [Top(*pair) for pair in zip(self.lists.items, self.lists.scores, strict=True)]
+        tops = [Top(*pair) for pair in zip(self.lists.items, self.lists.scores, strict=True)]
+        return [tops[place] for place in self._which]
 
 
 def _read_ahead(
@@ -444,6 +449,16 @@ def _stack(scales: Scales, columns: int, dtype: np.dtype[Any]) -> Floats:
                     raise ValueError(f"a scale of shape {np.shape(scale)} for {columns} columns")
                 row[:] = real(scale, "a scale")
     return stacked
+
+
+def _distinct(rows: Floats) -> tuple[list[int], list[int]]:
+    """The first of each kind of equal rows, and for every row which kind it is of.
+
+    Models are compared that are the same under other names, and their lists are searched once.
+    """
+    kinds: dict[bytes, int] = {}
+    which = [kinds.setdefault(sha256(row).digest(), len(kinds)) for row in rows]
+    return [which.index(kind) for kind in range(len(kinds))], which
 
 
 def _plain(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

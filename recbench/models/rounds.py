@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Protocol, cast
 
 from recbench.errors import RecbenchError
 from recbench.linalg.clock import CLOCK
+from recbench.linalg.steps import STEPS
 from recbench.models.base import Fit
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
@@ -215,7 +216,8 @@ class _Course:
     def _round(self) -> bool:
         """Make a round and measure it if that is due; whether it was the last."""
         start, number = CLOCK.now(), self.number + 1
-        notes = self.fit.advance(number)
+        with STEPS(f"{self.fit.word}s"):
+            notes = self.fit.advance(number)
         seconds = self.seconds + CLOCK.now() - start
         self.trace.append({self.fit.word: number, "seconds": seconds, **notes})
         ended = number >= self.most or self.fit.settled(self.trace)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import toys
+from recbench.campaign.executors import Parcel
 from recbench.campaign.folder import Campaign
 from recbench.campaign.plan import Plan
+from recbench.campaign.processes import Processes
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
 from recbench.campaign.tasks import tasks_of
@@ -15,6 +17,7 @@ from recbench.campaign.worker import Worker
 from recbench.data.interactions import PARTS
 from recbench.errors import UsageError
 from recbench.evaluate.metrics import parse_metric
+from recbench.linalg.steps import STEPS
 from recbench.models import checkpoint
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -208,6 +211,21 @@ def test_the_manifest_says_what_made_the_numbers(tmp_path):
         run["environment"]
     )
     assert run["peak_memory_bytes"] > 1e6
+
+
+@pytest.mark.parametrize("jobs", [1, 2], ids=["here", "in other processes"])
+def test_the_manifest_says_what_every_step_took(tmp_path, jobs):
+    made = runner(tmp_path, *GRID)
+    if jobs > 1:
+        made.executor = Processes(Parcel.of(made.worker), jobs)
+    STEPS.taken()  # other tests have fitted, too
+    made.run()
+    (run,) = json.loads((tmp_path / "manifest.json").read_text())["runs"]
+    steps = run["steps"]
+    assert {"split", "fit", "inverse", "Gram matrix", "ranking", "metrics", "record"} <= set(steps)
+    assert all(0 <= step["seconds"] < 100 for step in steps.values())
+    assert steps["inverse"]["times"] == len({model.l2 for model in GRID})
+    assert steps["inverse"]["peak_bytes"] > 1e6
 
 
 def test_a_trial_is_known_by_everything_that_decides_its_numbers():

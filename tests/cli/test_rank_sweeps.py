@@ -25,6 +25,8 @@ def test_twenty_ranks_take_one_decomposition_and_the_log_shows_it(recbench, own,
     said = [step for step in said if step != COMPILING]  # which the first test on a machine has
     # All ranks are ranked in one pass; on the test part, just those that lead.
     assert said == [*STEPS[model], "ranking for valid", "ranking for test", "trials"]
+    took = re.findall(r"(?m)^([a-zA-Z ]+): [\d.]+ s, [\d.]+ s of processors", result.stderr)
+    assert {"read", "split", "decomposition", "ranking", "metrics", "record"} <= set(took)
     table = pd.read_csv(folder / "results" / f"{toys.OWN}-strong" / "metrics.csv")
     curve = table[table["part"] == "valid"]
     assert set(curve["parameters"].str.extract(r"k=(\d+)")[0].astype(int)) == set(RANKS)

@@ -363,6 +363,32 @@ def test_the_error_tells_which_scales_are_at_fault(bad):
     assert caught.value.scales == [1]
 
 
+def test_equal_scales_are_searched_once_and_listed_and_blamed_each(monkeypatch):
+    scores = np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]], np.float32)
+    turned = np.array([1.0, 4.0, 1.0])
+    searched = []
+    monkeypatch.setattr(topk, "Search", _told(topk.Search, searched))
+
+    def ranked(*scales):
+        return topk.top_of_blocks(lambda a, b: scores[a:b], sparse.csr_array((2, 3)), 2, scales)
+
+    tops = ranked(turned, None, turned.copy(), np.ones(3))
+    assert [len(search.lists.scales) for search in searched] == [2]
+    assert [top.items[0].tolist() for top in tops] == [[1, 0], [0, 2], [1, 0], [0, 2]]
+    bad = np.array([1.0, np.nan, 1.0])
+    with pytest.raises(topk.NotFinite) as caught:
+        ranked(bad, None, bad.copy())
+    assert caught.value.scales == [0, 2]
+
+
+def _told(kind, made):
+    def make(*args):
+        made.append(kind(*args))
+        return made[-1]
+
+    return make
+
+
 def spellings(matrix):
     """The same matrix as people may hand it over."""
     long = sparse.csr_matrix(matrix)

@@ -23,6 +23,7 @@ from recbench.linalg.held.heldtiles import HeldTiles, Holders, Wanted
 from recbench.linalg.held.holder import Source
 from recbench.linalg.padded import Padded
 from recbench.linalg.rowinverse import RowInverse, squares
+from recbench.linalg.steps import STEPS
 from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import Tiles, inverse, side_for
 from recbench.linalg.types import Indices, Matrix, Vector
@@ -184,8 +185,10 @@ def _by_holders(
     source = Source(ridged.matrix, ridged.added)
     wanted = Wanted(source, n, np.dtype(ctx.dtype).name, side_for(n), identity, RAISE)
     folder = None if ctx.scratch is None else ctx.scratch / _folder_name(identity, ctx, "-spread")
-    held = HeldTiles(wanted, holders, folder, partial(ctx.progress, f"inverse of {n:,} items"))
-    held.check_inverse(ridged.multiply, advice=RAISE)
+    progress = partial(ctx.progress, f"inverse of {n:,} items")
+    with STEPS("inverse"):
+        held = HeldTiles(wanted, holders, folder, progress)
+        held.check_inverse(ridged.multiply, advice=RAISE)
     base = HeldItemItem(held, ridged.kept, 1.0 / gamma)
     matrix = held if ridged.kept is None else Padded(held, ridged.kept, 1.0 / gamma)
     return Inverted(matrix, base, Inverse(g, gamma, matrix.diagonal().astype(np.float64)))
@@ -204,7 +207,9 @@ def by_users(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) ->
 
     tiles = _tiles("users", some, gamma, fill, multiply, ctx)
     matrix = RowInverse(tiles, train, gamma)
-    return Inverted(matrix, UserSide(matrix), Inverse(g, gamma, matrix.diagonal()))
+    with STEPS("diagonal"):
+        diagonal = matrix.diagonal()
+    return Inverted(matrix, UserSide(matrix), Inverse(g, gamma, diagonal))
 
 
 def _tiles(
@@ -218,11 +223,17 @@ def _tiles(
     """The inverse of what `fill` writes and `multiply` multiplies with."""
     n = train.shape[side == "items"]
     what, identity = f"inverse of {n:,} {side}", _identity(train, gamma, side)
-    tiles = inverse(
-        n, fill, dtype=ctx.dtype, folder=_room(n, what, identity, ctx), identity=identity,
-        progress=partial(ctx.progress, what), advice=RAISE,
-    )  # fmt: skip
-    tiles.check_inverse(multiply, advice=RAISE)
+
+    def filled(tiles: Tiles) -> None:
+        with STEPS("Gram matrix"):
+            fill(tiles)
+
+    with STEPS("inverse"):
+        tiles = inverse(
+            n, filled, dtype=ctx.dtype, folder=_room(n, what, identity, ctx), identity=identity,
+            progress=partial(ctx.progress, what), advice=RAISE,
+        )  # fmt: skip
+        tiles.check_inverse(multiply, advice=RAISE)
     return tiles
 
 

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from recbench.errors import DataError
 from recbench.linalg import pairs, support
+from recbench.linalg.steps import STEPS
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear import lae
@@ -46,7 +47,8 @@ class SparseAutoencoders(Family[Any]):
         def reserve(size: int, what: str) -> None:
             ctx.reserve(size, f"{what} of {n:,} items", FEWER)
 
-        gram = pairs.gram(train[:, order], partial(reserve, what="the products"))
+        with STEPS("Gram matrix"):
+            gram = pairs.gram(train[:, order], partial(reserve, what="the products"))
         g, gamma = diagonals(train, scalings[0].dropout, scalings[0].ridge)
         try:
             columns, c = support.solve(
