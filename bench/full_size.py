@@ -13,8 +13,8 @@ process while it was at the step.
 A share is one of users, items, interactions and held-out users alike. So a user has as many items
 as in full, and an item as many users, as in a smaller shop of the same kind. What has to look at
 every interaction, or at every pair of items that a user has, is linear in the share. Scores of
-users x items are quadratic, and an inverse is cubic. Tables of growth have the power of the share
-with which a step grew between the last two, beside that of its work.
+users x items and cells of a Gram matrix are quadratic, and an inverse is cubic. Tables of growth
+have the power of the share with which a step grew between the last two, beside that of its work.
 """
 
 import argparse
@@ -26,9 +26,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ LINEAR = ("ease", "ease-debiased", "rlae", "dlae", "edlae", "rdlae", "deql", "de
 BY_EFFECT = ("deql-l2", "deql-l2-zero")
 """Models whose penalty is given as λ', so that a grid over b costs one inverse."""
 POWERS = {
-    "make": 1, "read": 1, "split": 1, "Gram matrix": 1, "diagonal": 1, "sweeps": 1, "metrics": 1,
-    "record": 1, "per-user tests": 1, "decomposition": 2, "ranking": 2, "inverse": 3,
+    "make": 1, "read": 1, "split": 1, "diagonal": 1, "sweeps": 1, "metrics": 1, "record": 1,
+    "per-user tests": 1, "Gram matrix": 2, "decomposition": 2, "ranking": 2, "inverse": 3,
 }  # fmt: skip
 """The power of the share with which the work of a step grows, where its operations are known."""
 GB = 1e9
@@ -49,30 +49,34 @@ LAST = 20
 
 @dataclass(frozen=True)
 class Table:
-    """One dataset and what is run on it."""
+    """What is run on one dataset, which has the sizes that the catalogue says."""
 
-    users: int
-    items: int
-    interactions: int
     split: str
     heldout: int
     """Users held out for each part; 0: none are, but interactions."""
     runs: dict[str, tuple[str, ...]]
     """What is typed for each kind of model."""
+    sizes: dict[str, int] = field(default_factory=dict)
 
-    def part(self, share: Fraction, kinds: Collection[str] | None = None) -> "Table":
-        """A smaller table of the same kind, with these runs alone."""
-        users, items, interactions, heldout = (
-            round(size * share)
-            for size in (self.users, self.items, self.interactions, self.heldout)
+    def part(self, sizes: Mapping[str, int], share: Fraction, kinds: str | None) -> "Table":
+        """The table of smaller data of the same kind, with these runs alone."""
+        kept = kinds.split(",") if kinds else self.runs
+        return Table(
+            self.split,
+            round(self.heldout * share),
+            {name: typed for name, typed in self.runs.items() if name in kept},
+            {name: round(size * share) for name, size in sizes.items()},
         )
-        runs = {name: typed for name, typed in self.runs.items() if kinds is None or name in kinds}
-        return Table(users, items, interactions, self.split, heldout, runs)
 
     @property
     def typed_split(self) -> str:
         """The split as it is typed."""
         return f"{self.split}[heldout={self.heldout}]" if self.heldout else self.split
+
+    @property
+    def typed_sizes(self) -> str:
+        """The sizes as they are typed."""
+        return ",".join(f"{name}={size}" for name, size in self.sizes.items())
 
 
 def models(*names: str) -> tuple[str, ...]:
@@ -92,36 +96,36 @@ def linear(p: float, l2: float) -> tuple[str, ...]:
 
 
 TABLES = {
-    "ml-20m": Table(136_677, 20_720, 9_990_682, "strong", 10_000, {
+    "ml-20m": Table("strong", 10_000, {
         "linear": linear(0.3, 1000),
         "low rank": (*models("lr-edlae-1", "lrr", "regularized-pca"), "--grid", "k=100:1000:100",
                      "--set", "p=0.3", "--set", "lr-edlae-1.l2=1000", "--set", "lrr.l2=1000"),
         "factors": (*models("ials", "wrmf"), "--set", "factors=128", "--set", "iterations=10"),
     }),
-    "msd": Table(571_355, 41_140, 33_633_450, "strong", 50_000, {
+    "msd": Table("strong", 50_000, {
         "linear": linear(0.5, 30),
         "factors": (*models("ials"), "--set", "factors=256", "--set", "iterations=4"),
     }),
-    "amazon-book": Table(52_643, 91_599, 2_984_108, "user-ratio", 0, {
+    "amazon-book": Table("user-ratio", 0, {
         "linear": linear(0.5, 100),
         "factors": (*models("ials"), "--set", "factors=128", "--set", "iterations=10"),
     }),
-    "netflix": Table(463_435, 17_769, 56_880_037, "strong", 40_000, {
+    "netflix": Table("strong", 40_000, {
         "low rank": (*models("lr-edlae-1"), "--grid", "k=100:3000:100",
                      "--set", "p=0.35", "--set", "l2=1100"),
         "linear": linear(0.35, 1100),
     }),
-    "steam": Table(281_204, 11_961, 3_484_497, "user-ratio", 0, {
+    "steam": Table("user-ratio", 0, {
         "linear": linear(0.5, 100),
         "factors": (*models("wrmf", "rg2", "rgx", "ials"), "--set", "factors=64",
                     "--set", "iterations=30"),
     }),
-    "simplewiki": Table(129_404, 129_432, 13_715_724, "user-ratio", 0, {
+    "simplewiki": Table("user-ratio", 0, {
         "factors": (*models("popularity", "ials", "rg2"), "--set", "factors=64",
                     "--set", "iterations=10"),
         "sparse": (*models("ease-sparse"), "--set", "support=100", "--set", "looks=1"),
     }),
-    "gowalla": Table(29_858, 40_981, 1_027_370, "user-ratio", 0, {
+    "gowalla": Table("user-ratio", 0, {
         "factors": (*models("ials"), "--set", "factors=256", "--set", "iterations=4"),
     }),
 }  # fmt: skip
@@ -181,8 +185,7 @@ def steps_of(run: dict[str, Any]) -> Iterator[Line]:
 def measured(table: Table, folder: Path) -> Iterator[Line]:
     """Make the data, run everything on them, compare the winners."""
     data, results, log = folder / "data.parquet", folder / "results", folder / "log"
-    sizes = f"users={table.users},items={table.items},interactions={table.interactions}"
-    made = started([sys.executable, __file__, "--write", str(data), sizes], log)
+    made = started([sys.executable, __file__, "--write", str(data), table.typed_sizes], log)
     yield replace(made, run="data", step="make", disk_gb=size_of(data))
     recbench = [sys.executable, "-m", "recbench"]
     for name, words in table.runs.items():
@@ -232,7 +235,7 @@ def print_growth(lines: Sequence[Line]) -> None:
     for run, step in dict.fromkeys((line.run, line.step) for line in lines):
         took = [found.get((run, step, share), math.nan) for share in shares]
         power = math.log(took[-1] / took[-2]) / larger if min(took[-2:]) > 0 else math.nan
-        values = " | ".join(f"{value:,.2f}" for value in took)
+        values = " | ".join("–" if math.isnan(value) else f"{value:,.2f}" for value in took)
         print(f"| {run} | {step} | {values} | {power:.1f} | {POWERS.get(step, '')} |")
 
 
@@ -240,7 +243,7 @@ def keep(path: Path, line: Line) -> None:
     """Append a line to a csv."""
     new = not path.exists()
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Line)])
+        writer = csv.DictWriter(file, [one.name for one in fields(Line)])
         if new:
             writer.writeheader()
         writer.writerow(asdict(line))
@@ -287,12 +290,13 @@ def main() -> None:
     if options.write:
         write_data(Path(options.write[0]), options.write[1])
         return
+    from recbench.data.open import sizes_of
+
     for name in options.only.split(","):
         lines = [one for one in kept(options.growth) if one.table == name] if options.growth else []
         for share in [] if options.growth else map(Fraction, options.share.split(",")):
-            table = TABLES[name].part(share, options.runs.split(",") if options.runs else None)
-            print(f"\n{name}, {share} of it: {table.users:,} users x {table.items:,} items x "
-                  f"{table.interactions:,}, {table.typed_split}\n")  # fmt: skip
+            table = TABLES[name].part(sizes_of(name), share, options.runs)
+            print(f"\n{name}, {share} of it: {table.typed_sizes}; {table.typed_split}\n")
             with room(options.folder, f"{name}-{share}".replace("/", "-of-")) as folder:
                 for number, line in enumerate(measured(table, folder)):
                     lines.append(replace(line, table=name, share=str(share)))
