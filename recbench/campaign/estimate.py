@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 from scipy import sparse
 
-from recbench.campaign.needs import asked_for, operations_of
+from recbench.campaign.needs import asked_for, operations_of, refusal_of
 from recbench.campaign.plan import Plan
 from recbench.campaign.row import Row
 from recbench.campaign.runner import Runner
@@ -36,6 +36,8 @@ class Estimate:
     seconds: float | None = None
     measured: bool = False
     """Whether the time is that of earlier fits, ranking included."""
+    refused: str = ""
+    """Why it would be skipped."""
 
 
 def estimates(runner: Runner) -> list[Estimate]:
@@ -75,10 +77,11 @@ def estimate(
 
 
 def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
-    asked = asked_for([trial.model for trial in task.trials], train, ctx)
+    models = [trial.model for trial in task.trials]
+    asked, refused = asked_for(models, train, ctx), refusal_of(models, train, ctx)
     if asked is None:
-        return Estimate(task)
-    return Estimate(task, asked.size, asked.what, asked.on_disk)
+        return Estimate(task, refused=refused)
+    return Estimate(task, asked.size, asked.what, asked.on_disk, refused=refused)
 
 
 def _timed(

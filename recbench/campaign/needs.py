@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scipy import sparse
 
-from recbench.errors import check_takes
+from recbench.errors import Refused, check_takes
 from recbench.linalg.locked import locked
 from recbench.models.base import Model
 from recbench.models.context import Context
@@ -71,6 +71,15 @@ def needs_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> 
     if asked is None:
         return Needs()
     return Needs(0, asked.size) if asked.on_disk else Needs(asked.size)
+
+
+def refusal_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> str:
+    """Why these models would be skipped where they are to be fitted; empty: they would not."""
+    try:
+        models[0].family.refuse(models, train, ctx)
+    except Refused as error:
+        return str(error)
+    return ""
 
 
 def operations_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> float | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from recbench.campaign.estimate import Estimate
     from recbench.campaign.plan import Trial
     from recbench.campaign.runner import Runner
+    from recbench.linalg.held.heldtiles import Holders
 
 UNKNOWN = "unknown"
 
@@ -24,10 +25,10 @@ def explain(runner: "Runner", jobs: int | str) -> None:
     click.echo(f"{plan.dataset.name}: {plan.dataset.shape_text}, split {plan.rule.text}")
     for line in [*runner.source.outlook, *_counts(runner, fits), *_limit(runner)]:
         click.echo(line)
-    spread = _spread(runner) if fits else ""
-    if spread:
-        click.echo(f"spread: {spread}")
-    elif fits:
+    spread = runner.worker.context.holders
+    if spread is not None and not all(one.refused for one in fits):
+        click.echo(f"spread: {_outlook(runner, spread)}")
+    elif spread is None and fits:
         click.echo(f"memory: {_memory(fits, jobs if isinstance(jobs, int) else 1)}")
         click.echo(f"time: {_time(fits)}")
     if fits and not isinstance(jobs, int):
@@ -35,13 +36,16 @@ def explain(runner: "Runner", jobs: int | str) -> None:
             click.echo(line)
     for one in fits:
         first, *others = (_named(trial, len(plan.seeds) > 1) for trial in one.task.trials)
-        click.echo(f"  {first}" if spread else f"  {first}: {_size(one)}, {_seconds(one)}")
+        if one.refused:
+            click.echo(f"  {first}: would be skipped: {one.refused}")
+        else:
+            click.echo(f"  {first}" if spread else f"  {first}: {_size(one)}, {_seconds(one)}")
         for name in others:
             click.echo(f"    + {name}")
 
 
-def _spread(runner: "Runner") -> str:
-    """What an inverse takes of the workers that are there, if they hold it together."""
+def _outlook(runner: "Runner", holders: "Holders") -> str:
+    """What an inverse takes of the workers that are there, as they hold it together."""
     import numpy as np
 
     from recbench.linalg.held.heldtiles import Wanted, all_of
@@ -49,12 +53,10 @@ def _spread(runner: "Runner") -> str:
     from recbench.linalg.tiles import side_for
 
     context, train = runner.worker.context, runner.worker.split.train
-    if context.holders is None:
-        return ""
     n = len(np.unique(train.indices))
     dtype = np.dtype(context.dtype).name
     wanted = Wanted(Source(train, 0.0), n, dtype, side_for(n))
-    there = wanted.chosen(context.holders.members(all_of))
+    there = wanted.chosen(holders.members(all_of))
     return wanted.outlook(len(there), kept=context.scratch is not None)
 
 

@@ -19,6 +19,8 @@ LOADER_GAVE_UP = 127
 """The exit code of the dynamic loader where it finds no memory; none of ours."""
 GAVE_UP = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL)
 """Signals that libraries end a process by, and nobody from outside."""
+HEARD = (signal.SIGINT, signal.SIGCHLD)
+"""Signals that whoever waits takes up one by one."""
 
 
 def outlive() -> None:
@@ -29,20 +31,32 @@ def outlive() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY or sys.platform != "linux":
         return
-    here = os.getpid()
+    here, before = os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _die_with(here)
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to both
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(_status_of(child))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to be interrupted
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if code == LOADER_GAVE_UP or -code in GAVE_UP:
         raise RecbenchError(
             "there is not enough memory: a library ended the program, which may have "
             f"{limit / 1e6:,.0f} MB of addresses (`ulimit -v`)"
         )
     _end_like(code)
+
+
+def _status_of(child: int) -> int:
+    """How a process ended, once it has; what is meant to interrupt this one interrupts that."""
+    while True:
+        heard = signal.sigwaitinfo(HEARD)
+        if heard.si_signo == signal.SIGINT and heard.si_code <= 0:  # a terminal's goes to both
+            os.kill(child, signal.SIGINT)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
 
 
 def _die_with(parent: int) -> None:

@@ -49,6 +49,9 @@ class Family(ABC, Generic[M]):
         What stops all of them is raised. What stops one is returned in its place.
         """
 
+    def refuse(self, models: Sequence[M], train: sparse.csr_array, ctx: Context) -> None:
+        """Raise Refused where a fit would, whatever the machine has; a dry run asks beforehand."""
+
     def operations(
         self, models: Sequence[M], train: sparse.csr_array, ctx: Context
     ) -> float | None:

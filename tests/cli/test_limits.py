@@ -75,6 +75,25 @@ def test_nobody_is_left_behind(tmp_path, number):
         time.sleep(0.01)
 
 
+def test_an_interrupt_reaches_whoever_works(tmp_path):
+    note = tmp_path / "note"
+    waits = f"open({str(note)!r}, 'w').write('x'); time.sleep(60)"
+    ends = []
+    for before in (limit, None):
+        note.unlink(missing_ok=True)
+        with subprocess.Popen(
+            words(tmp_path, waits), preexec_fn=before, stderr=subprocess.PIPE, text=True
+        ) as process:
+            until = time.monotonic() + 20
+            while not (note.exists() and note.read_text()) and time.monotonic() < until:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=20)
+            ends.append((process.returncode, told))
+    assert ends[0] == ends[1]
+    assert ends[0][0] != 0
+
+
 def _state(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

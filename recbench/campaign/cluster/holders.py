@@ -11,21 +11,20 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, CancelledError, Future, wait
-from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
-from recbench.campaign.cluster import holding, there
+from recbench.campaign.cluster import holding
 from recbench.campaign.cluster.cargo import Cargo, Unfit
 from recbench.campaign.cluster.holding import Attendance, Berth, Brought, Lease
 from recbench.campaign.cluster.likeness import blas_of, difference, kinds
 from recbench.campaign.cluster.link import Answered, Heard, Lent, Lost
 from recbench.campaign.executors import InProcess
 from recbench.environment import describe
-from recbench.errors import DataError, RecbenchError
+from recbench.errors import DataError, RecbenchError, counted
 from recbench.files import digest_of
 from recbench.linalg.held.heldtiles import Member
-from recbench.linalg.held.holder import Asked, Broken, Source
+from recbench.linalg.held.holder import FAILED, Asked, Broken, Source, Taken
 from recbench.linalg.held.layout import Layout
 from recbench.linalg.types import Matrix, Progress, silent
 
@@ -81,28 +80,45 @@ class DaskHolders:
         self.met: dict[str, Mapping[str, Any]] = {}
         """The environments of all that were ever in a team."""
         self._known: dict[str, str] = {}
+        self._taken: set[str] = set()
         self._told, self._before = set[str](), 0
+        self._in_vain: set[str] = set()
+        """Whom others were waited for that did not come: not again for the next model."""
 
     def members(self, enough: Callable[[Sequence[Member]], bool]) -> Sequence[Member]:
         """Who is there and would make the same numbers."""
         start = time.monotonic()
         while True:
-            members, waited = self._present(), time.monotonic() - start
-            able = enough(members)
+            members = self._present()
+            able, waited = enough(members), time.monotonic() - start
+            names = {member.name for member in members}
             if not able:
-                why = (
-                    "the workers have no room for the inverse" if members else "there is no worker"
-                )
-                self.announce(f"{why}: waiting for more of them")
-            back = len(members) >= self._before or waited > RETURN
-            if waited > self._patience or (able and back):
-                self._before = len(members)
+                self.announce(self._waiting_for(members))
+            if self._taken and not able:
+                start = time.monotonic()  # the other run has an end
+            elif (
+                waited > self._patience
+                or (able and (len(members) >= self._before or waited > RETURN))
+                or (members and names == self._in_vain)
+            ):
+                self._before, self._in_vain = len(members), set() if able else names
                 return members
             time.sleep(LOOK)
+
+    def _waiting_for(self, members: Sequence[Member]) -> str:
+        if self._taken:
+            have = "has" if len(self._taken) == 1 else "have"
+            return f"{counted(len(self._taken), 'worker')} {have} tiles of another run: waiting"
+        why = "the workers have no room for the inverse" if members else "there is no worker"
+        return f"{why}: waiting for more of them"
 
     def _present(self) -> list[Member]:
         """Look who is there; meet those that are new, and ask all what they have now."""
         present = self._workers()
+        self._taken = self._taken_of(present)
+        for one in self._taken:
+            del present[one]
+            self._known.pop(one, None)  # to be asked again
         answers = {
             address: self.ask(address, holding.attend)
             for address, process in present.items() if self._known.get(address) != process
@@ -113,6 +129,7 @@ class DaskHolders:
         for address, answer in answers.items():
             if not answer.done():
                 answer.cancel()
+                self._known.pop(address, None)  # as well
                 self.announce(f"worker {address} is at something else: it is not waited for")
                 continue
             self._known[address] = present[address]
@@ -131,6 +148,14 @@ class DaskHolders:
             Member(address, min(one.allowed, one.free // mates[one.machine]))
             for address, one in self.attending.items()
         ]
+
+    def _taken_of(self, addresses: Iterable[str]) -> set[str]:
+        """Who of them has tiles of another run; asked beside whatever they are at."""
+        asked = {
+            one: self.link.beside(one, holding.taken, one, self.topic) for one in addresses
+        }  # fmt: skip
+        wait(asked.values(), BUSY)
+        return {one for one, a in asked.items() if a.done() and not _error_of(a) and a.result()}
 
     def _meet(self, address: str, attendance: Attendance) -> None:
         why = difference(describe(), attendance.environment)
@@ -220,14 +245,15 @@ class DaskTeam:
     def __init__(self, holders: DaskHolders, addresses: Sequence[str], layout: Layout) -> None:
         self._holders, self._addresses = holders, addresses
         self._homes, self._brought = holders.homes(addresses), list[Cargo]()
-        self._token = uuid.uuid4().hex
-        berths = [Berth(self._token, layout, addresses, number) for number in range(len(addresses))]
-        self._leases = [
-            holders.link.lend(address, Lease, berth)
-            for address, berth in zip(addresses, berths, strict=True)
-        ]
+        self._token = f"{holders.topic}-{uuid.uuid4().hex}"
+        self._leases = list[Lent]()
         try:
-            self._all([lease.made for lease in self._leases])
+            # One after the other, by their names: of two runs that want the same workers, the one
+            # that is first at the first of them gets all.
+            for number, address in enumerate(addresses):
+                berth = Berth(holders.topic, self._token, layout, addresses, number)
+                self._leases.append(holders.link.lend(address, Lease, berth))
+                self._one(self._leases[-1].made)
         except BaseException:
             self.close()
             raise
@@ -238,8 +264,10 @@ class DaskTeam:
         cargo = Cargo(digest_of(content), len(content))
         self._brought.append(cargo)
         for start in range(0, len(content), PIECE):
-            self._all(self._told(there.take, cargo, start, content[start : start + PIECE]))
-        return Brought(cargo)
+            self._all(
+                self._told(holding.take, self._token, cargo, start, content[start : start + PIECE])
+            )
+        return Brought(self._token, cargo)
 
     def _told(self, function: Any, *words: Any) -> list[Future[Any]]:
         """What one worker of every machine says to something."""
@@ -251,7 +279,7 @@ class DaskTeam:
         asked = [self._holders.ask(address, holding.call, *given) for address in self._addresses]
         answers = self._all(asked, progress or silent)
         while self._brought:  # what it was brought for is done
-            self._all(self._told(there.forget, self._brought.pop()))
+            self._all(self._told(holding.forget, self._token, self._brought.pop()))
         return answers
 
     def strips(self, holder: int, *words: int) -> Callable[[], Matrix]:
@@ -261,12 +289,9 @@ class DaskTeam:
         return partial(self._one, coming)
 
     def close(self) -> None:
-        """Give the tiles back, and have removed what was brought and not used."""
+        """Give the tiles back; what was brought and not used is removed with them."""
         for lease in self._leases:
             lease.give_back()
-        while self._brought:
-            with suppress(RecbenchError):
-                self._told(there.forget, self._brought.pop())
 
     def _one(self, coming: Future[Any]) -> Any:
         return self._all([coming])[0]
@@ -288,11 +313,11 @@ class DaskTeam:
         for error in errors:
             if isinstance(error, Unfit):
                 raise DataError(str(error))
-            if isinstance(error, RecbenchError):
+            if isinstance(error, RecbenchError | Taken):
                 raise error
             if isinstance(error, Lost):
                 raise _without_scheduler(error)
-        for error in filter(None, errors):
+        for error in sorted(filter(None, errors), key=_hearsay):
             until = time.monotonic() + GONE
             while time.monotonic() < until:
                 self._refuse_lost(asked)
@@ -308,6 +333,11 @@ class DaskTeam:
             for one in asked:
                 one.cancel()
             raise Broken(f"worker {lost[0]} was lost")
+
+
+def _hearsay(error: BaseException) -> int:
+    """How little an error says: who failed by itself knows more than those that waited for it."""
+    return isinstance(error, Broken) + (str(error) in (FAILED, holding.DROPPED))
 
 
 def _error_of(answer: Future[Any]) -> BaseException | None:

@@ -7,19 +7,21 @@ beside that, by the thread that Dask listens with: tiles go from worker to worke
 import asyncio
 import pickle
 import platform
+import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from recbench.campaign.cluster.cargo import Cargo
+from recbench.campaign.cluster.cargo import Cargo, Unfit
 from recbench.campaign.cluster.there import common_store, this_worker
 from recbench.campaign.slots import Throttle
 from recbench.campaign.worker import compute_threads
 from recbench.environment import describe, free_memory, held_memory, total_memory
-from recbench.linalg.held.holder import Broken, Holder
+from recbench.linalg.held.holder import Broken, Holder, Taken
 from recbench.linalg.held.layout import Layout
 
 HANDLER = "recbench_holder"
@@ -30,7 +32,7 @@ SHARE = 0.95
 """Of what Dask lets a worker have before it pauses it."""
 
 _HELD: dict[tuple[str, str], Holder] = {}
-"""By address and token: workers may share a process."""
+"""By address and token, which begins with the name of the run: workers may share a process."""
 _TURNS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 """By address: held by whoever computes there, also if Dask would let two."""
 
@@ -50,20 +52,22 @@ class Attendance:
 
 @dataclass(frozen=True)
 class Brought:
-    """Something that was brought to the machines of all workers, and is read from there."""
+    """Something that was brought to the machines of a team, and is read from there."""
 
+    token: str
     cargo: Cargo
 
     def opened(self) -> Any:
         """The thing itself."""
         # Bytes that this program made, as those of groups; the digest says they came in whole.
-        return pickle.loads(self.cargo.read(common_store()))  # noqa: S301
+        return pickle.loads(self.cargo.read(_store(self.token)))  # noqa: S301
 
 
 @dataclass(frozen=True)
 class Berth:
     """One holder's place in a team."""
 
+    run: str
     token: str
     layout: Layout
     addresses: Sequence[str]
@@ -74,13 +78,18 @@ class Lease:
     """Tiles that are held as long as the run that asked for them wants them, and is there.
 
     Dask keeps it as an actor: it is never moved or written to disk, and is dropped with the last
-    who wants it, also if that is killed.
+    who wants it, also if that is killed. What was brought to the team goes with it.
+
+    A worker has tiles of one run at a time. With tiles of two it would be asked by both to sweep,
+    begin with either, and wait for workers that have begun with the other.
     """
 
     def __init__(self, berth: Berth) -> None:
         worker = this_worker()
-        self._label = worker.address, berth.token
+        self._label, self._store = (worker.address, berth.token), _store(berth.token)
         with _TURNS[worker.address]:  # whoever had tiles here before has let them go
+            if _is_taken(worker.address, berth.run):
+                raise Taken(f"worker {worker.address} has tiles of another run")
             worker.handlers[HANDLER] = _answerer(worker.address)
             _HELD[self._label] = Holder(berth.layout, berth.number, _fetcher(worker, berth))
 
@@ -89,6 +98,16 @@ class Lease:
         holder = _HELD.pop(getattr(self, "_label", ("", "")), None)
         if holder is not None:
             holder.stop()
+            shutil.rmtree(self._store, ignore_errors=True)
+
+
+async def taken(address: str, run: str) -> bool:
+    """Whether another run has tiles there."""
+    return _is_taken(address, run)
+
+
+def _is_taken(address: str, run: str) -> bool:
+    return any(at == address and not token.startswith(run) for at, token in list(_HELD))
 
 
 def attend() -> Attendance:
@@ -99,6 +118,25 @@ def attend() -> Attendance:
     return Attendance(
         platform.node(), str(common_store()), describe(), max(0, allowed), free_memory()
     )
+
+
+def take(token: str, cargo: Cargo, start: int, piece: bytes) -> None:
+    """Keep a piece of what is brought to a team for all of its workers on this machine."""
+    try:
+        _store(token).mkdir(exist_ok=True)
+    except OSError as error:
+        raise Unfit(f"{_store(token)} cannot be made ({error.strerror})") from error
+    cargo.take(_store(token), start, piece)
+
+
+def forget(token: str, cargo: Cargo) -> None:
+    """Remove what was brought to a team."""
+    cargo.place(_store(token)).unlink(missing_ok=True)
+
+
+def _store(token: str) -> Path:
+    """A folder of the team: another run may bring the same, and remove it sooner."""
+    return common_store() / token
 
 
 def call(token: str, topic: str, threads: int | None, method: str, *words: Any) -> Any:

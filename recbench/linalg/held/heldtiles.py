@@ -17,7 +17,7 @@ import numpy.typing as npt
 from recbench.errors import DataError, Refused, counted
 from recbench.linalg import topk
 from recbench.linalg.held.columns import Columns
-from recbench.linalg.held.holder import Asked, Broken, Source
+from recbench.linalg.held.holder import Asked, Broken, Source, Taken
 from recbench.linalg.held.kept import Kept
 from recbench.linalg.held.layout import Key, Layout
 from recbench.linalg.tiles import RAISE_DIAGONAL, Checked
@@ -72,7 +72,7 @@ class Holders(Protocol):
         """Who is there; waits for a while for more as long as they are not enough."""
 
     def team(self, members: Sequence[Member], layout: Layout) -> Team:
-        """Make them the holders of a matrix of zeros."""
+        """Make them the holders of a matrix of zeros; raise Taken if another run was first."""
 
     def announce(self, text: str) -> None:
         """Tell the user."""
@@ -221,18 +221,20 @@ class HeldTiles(Checked):
                 return work(team)
             except Broken as error:
                 self._part_with(error)
-                last = error
+                last = str(error)
         raise DataError(
             f"{TRIES} times a worker was lost while it worked with the inverse of {self.n:,} "
             f"items; the last time: {last}"
-        ) from last
+        )
 
     def _complete(self) -> Team:
         """Have a team with all of the inverse."""
         while self._team is None:
-            with nullcontext() if self._kept is None else self._kept.locked():
+            with self._kept.locked(self._holders.announce) if self._kept else nullcontext():
                 try:
                     self._sweep(self._start())
+                except Taken:
+                    continue
                 except Broken as error:
                     self._part_with(error)
                 except BaseException:
@@ -251,6 +253,8 @@ class HeldTiles(Checked):
         if self._kept is not None and not self._swept:
             self._kept.refuse_without_room(layout)
         team = self._team = self._holders.team(members, layout)
+        if self._kept is not None:
+            self._kept.refuse_unseen(team.ask("sees", self._kept.mark))
         if self._swept and self._kept is not None:
             team.ask("take", self._kept.at(self._swept))
         else:
@@ -278,6 +282,8 @@ class HeldTiles(Checked):
     def _part_with(self, error: Broken) -> None:
         """A team that has lost one of its workers has lost its tiles."""
         self.close()
+        # Its frames refer to it and to this, which so would live on, and the next team's tiles.
+        error.with_traceback(None)
         self._lost += 1
         if self._lost > TRIES:
             raise DataError(

@@ -37,6 +37,10 @@ class Broken(Exception):
     """A holder is gone, or has failed for its own reason: nothing comes from it."""
 
 
+class Taken(Exception):
+    """A worker that should have become a holder is one of another run by now."""
+
+
 FAILED = "another holder has failed"
 
 
@@ -139,6 +143,10 @@ class Holder:
         gram(source.matrix, self.tiles)
         self.tiles.add_diagonal(source.added)
 
+    def sees(self, file: Path) -> bool:
+        """Whether a file of the run is there for this holder, too."""
+        return file.exists()
+
     def keep(self, folder: Path) -> None:
         """Write the tiles into a folder where others write theirs."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -155,9 +163,13 @@ class Holder:
         for asked in list(self._asked):
             asked.cancel()
 
-    def _ask(self, holder: int, method: str, *words: Any) -> Future[Matrix]:
+    def _refuse_if_stopped(self) -> None:
+        """Nobody wants what is done here any more."""
         if self._stopped:
             raise Broken(FAILED)
+
+    def _ask(self, holder: int, method: str, *words: Any) -> Future[Matrix]:
+        self._refuse_if_stopped()
         asked = self._fetch(holder, method, *words)
         self._asked.add(asked)
         asked.add_done_callback(self._asked.discard)
@@ -207,6 +219,7 @@ class Holder:
 
     def advance(self, key: Key, step: int, change: Callable[[Matrix], None]) -> None:
         """Bring a tile to a step, and give it to others if they need it as it is then."""
+        self._refuse_if_stopped()
         self.tiles.advance(key, step, change)
         if step % 2:
             self._outbox.put(key, step, self.tiles.block(*key))
@@ -267,6 +280,7 @@ class Holder:
             return [], error.scales
 
     def _strips(self, holder: int, *words: int) -> Callable[[], Matrix]:
+        self._refuse_if_stopped()
         if holder == self.number:
             return partial(self.strip, *words)
         coming = self._ask(holder, "strip", *words)

@@ -8,11 +8,13 @@ which tile is not part of it: others may take them up.
 
 import re
 import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
-from recbench.errors import Refused
+from recbench.errors import Refused, counted
 from recbench.linalg.held.layout import Layout
 from recbench.linalg.tilefolder import SEALED, TileFolder, TilesError
 from recbench.linalg.tiles import Tiles
@@ -28,10 +30,30 @@ class Kept:
     def __init__(self, path: Path, identity: str) -> None:
         self.path, self.identity = path, identity
 
-    def locked(self) -> FileLock:
-        """Keeps others from writing here, also those of other runs."""
+    def locked(self, announce: Callable[[str], None]) -> AbstractContextManager[object]:
+        """Keep others from writing here, also those of other runs; tell whom that waits for."""
         self.path.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.path / "tiles.lock")
+        lock = FileLock(self.mark)
+        try:
+            return lock.acquire(timeout=0)
+        except Timeout:
+            announce(f"another run keeps tiles in {self.path}: waiting for it")
+            return lock.acquire()
+
+    @property
+    def mark(self) -> Path:
+        """What is there while it is locked, to be seen by all who see the folder."""
+        return self.path / "tiles.lock"
+
+    def refuse_unseen(self, seen: Sequence[bool]) -> None:
+        """Refuse to begin what could not be kept, as holders have folders of their own there."""
+        blind = seen.count(False)
+        if blind:
+            raise TilesError(
+                f"{blind} of {counted(len(seen), 'worker')} cannot see {self.path}, where tiles "
+                "are to be kept; give a folder that the run and all workers see under one path, or "
+                "leave out --tiles-on-disk"
+            )
 
     def at(self, swept: int) -> Path:
         """Where tiles are kept after so many block rows."""

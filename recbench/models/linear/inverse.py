@@ -81,11 +81,25 @@ def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) 
     it runs.
     """
     g, gamma = diagonals(train, dropout, ridge)
-    costs = _costs(train, g, gamma, ctx)
-    side = min(costs, key=costs.__getitem__)
-    if ctx.holders is not None:
-        return _by_holders(train, g, gamma, ctx, ctx.holders, side)
-    return {"items": by_items, "users": by_users}[side](train, g, gamma, ctx)
+    side = _side(train, g, gamma, ctx)
+    if ctx.holders is None:
+        return {"items": by_items, "users": by_users}[side](train, g, gamma, ctx)
+    _refuse_unless_items(side, train)
+    return _by_holders(train, g, gamma, ctx, ctx.holders)
+
+
+def refuse_users(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> None:
+    """Refuse to have an inverse spread of which users would be inverted."""
+    _refuse_unless_items(_side(train, *diagonals(train, dropout, ridge), ctx), train)
+
+
+def _refuse_unless_items(side: str, train: sparse.csr_array) -> None:
+    if side != "items":
+        raise Refused(
+            f"its {train.shape[0]:,} users are inverted here, which takes fewer operations than "
+            f"its {train.shape[1]:,} items, and only an inverse of items can be spread; leave out "
+            "--spread"
+        )
 
 
 def operations(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> float:
@@ -100,6 +114,12 @@ def diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[Ve
     # An item nobody has is a zero row of G; any positive diagonal leaves it unconnected.
     gamma[g + gamma == 0.0] = 1.0
     return g, gamma
+
+
+def _side(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> str:
+    """Of which side an inverse takes fewer operations."""
+    costs = _costs(train, g, gamma, ctx)
+    return min(costs, key=costs.__getitem__)
 
 
 def _costs(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> dict[str, float]:
@@ -157,15 +177,9 @@ def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) ->
 
 
 def _by_holders(
-    train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context, holders: Holders, side: str
+    train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context, holders: Holders
 ) -> Inverted:
     """Have G + Γ inverted, by the sums of `by_items`, where nothing but its tiles would fit."""
-    if side != "items":
-        raise Refused(
-            f"its {train.shape[0]:,} users are inverted here, which takes fewer operations than "
-            f"its {train.shape[1]:,} items, and only an inverse of items can be spread; leave out "
-            "--spread"
-        )
     ridged = _Ridged.of(train, g, gamma)
     n, identity = ridged.matrix.shape[1], _identity(ridged.matrix, ridged.added, "items")
     source = Source(ridged.matrix, ridged.added)

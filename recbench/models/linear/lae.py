@@ -25,6 +25,7 @@ from recbench.models.linear.inverse import (
     effective_penalty,
     invert,
     operations,
+    refuse_users,
     ridge_param,
     settle_penalty,
 )
@@ -82,6 +83,12 @@ class LinearAutoencoders(Family[Scaled]):
         found = invert(train, scalings[0].dropout, scalings[0].ridge, ctx)
         solutions = (scaling.solve(found.diagonals) for scaling in scalings)
         return [LinearScorer(found.base, y, inverse=found.matrix, diagonal=x) for y, x in solutions]
+
+    def refuse(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> None:
+        """Only inverses of items are spread."""
+        scaling = models[0].scaling()
+        if ctx.holders is not None:
+            refuse_users(train, scaling.dropout, scaling.ridge, ctx)
 
     def operations(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> float:
         """Inverting takes n³, in place, of the items or of the users."""

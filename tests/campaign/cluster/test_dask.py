@@ -60,7 +60,7 @@ def worker(*models) -> Worker:
 
 def local(workers: int):
     return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=workers, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     )
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,14 +19,16 @@ from recbench.campaign.cluster import holding
 from recbench.campaign.cluster.cargo import Unfit
 from recbench.campaign.cluster.holders import DaskHolders
 from recbench.campaign.cluster.link import DaskLink, Lent
+from recbench.campaign.request import Request
 from recbench.environment import describe
 from recbench.errors import DataError, Refused, UsageError
 from recbench.linalg import topk
 from recbench.linalg.gram import gram
 from recbench.linalg.held.heldtiles import HeldTiles, Wanted
-from recbench.linalg.held.holder import Asked, Source
+from recbench.linalg.held.holder import FAILED, Asked, Broken, Source, Taken
 from recbench.linalg.tilefolder import TilesError
 from recbench.linalg.tiles import Tiles
+from villagers import ROOMY, Village
 
 distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
 ROOT = Path(__file__).parents[3]
@@ -111,6 +114,30 @@ def test_workers_do_as_one_machine_and_forget_it_afterwards():
         holders.close()
 
 
+def test_of_two_runs_one_waits_for_the_other(monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.05)
+    said: list[str] = []
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        holders = connected(cluster.scheduler_address)
+        other = connected(cluster.scheduler_address, announce=said.append)
+        layout = wanted().layout(2)
+        first, second = holders.members(bool), other.members(bool)  # both are there at once
+        team = holders.team(first, layout)
+        with pytest.raises(Taken, match="has tiles of another run"):
+            other.team(second, layout)
+        team.bring(source())  # and is not used
+        store = Path(next(iter(holders.attending.values())).store)
+        assert len([*store.glob(f"{holders.topic}-*/*.cargo")]) == 1
+        Timer(0.5, team.close).start()
+        HeldTiles(wanted(), other).close()
+        assert "2 workers have tiles of another run: waiting" in said
+        assert not [*store.glob(f"{holders.topic}-*")]
+        other.close()
+        holders.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_killed_worker_changes_no_byte(tmp_path, folder, monkeypatch):
@@ -177,6 +204,19 @@ def test_the_command_line_gives_the_same_table_wherever_the_inverse_is(recbench,
     assert json.loads(Path("many/manifest.json").read_text())["runs"][-1]["crew"][0]["workers"]
 
 
+def test_a_dry_run_says_what_would_be_skipped(recbench, folder, monkeypatch):
+    monkeypatch.setattr(Request, "_holders", lambda self: Village([ROOMY]))
+    many, few = ("synthetic:users=900,items=400", "synthetic:users=100,items=400")
+    words = ["-m", "ease[l2=9]", "--dry-run", "--spread", "--executor", "dask", "--scheduler", "x"]
+    done = recbench("run", "-d", f"{many},interactions=20000", *words)
+    assert "spread: 400 items in 2 rows of tiles, on 1 worker" in done.stdout
+    assert "skipped" not in done.stdout
+    done = recbench("run", "-d", f"{few},interactions=4000", *words)
+    assert "would be skipped: its 80 users are inverted here" in done.stdout
+    assert "spread: " not in done.stdout
+    assert "memory: " not in done.stdout
+
+
 def attending() -> holding.Attendance:
     return holding.Attendance("m", "store", describe(), 10**9, 10**9)
 
@@ -191,6 +231,7 @@ class Answers:
 
     def __init__(self, **hands) -> None:
         self.hands = hands
+        self.taken: set[str] = set()
 
     def workers(self):
         return {name: name for name in self.hands}
@@ -204,8 +245,15 @@ class Answers:
             answer.set_result(hand)
         elif function is holding.attend:
             answer.set_result(attending())
-        else:
+        elif function is holding.call:
             answer.set_exception(hand)
+        else:
+            answer.set_result(None)
+        return answer
+
+    def beside(self, address, function, *words):
+        answer: Future = Future()
+        answer.set_result(address in self.taken)
         return answer
 
     def lend(self, address, kind, *words):
@@ -236,6 +284,30 @@ def test_who_is_at_something_else_is_not_waited_for(attendance, monkeypatch):
     assert said == ["worker a is at something else: it is not waited for"]
     holders.link.hands["a"] = attendance
     assert [member.name for member in holders.members(bool)] == ["a", "b"]
+    holders.link.hands["a"] = None  # once more, as a worker that is known by now
+    assert [member.name for member in holders.members(bool)] == ["b"]
+    holders.link.hands["a"] = attendance
+    assert [member.name for member in holders.members(bool)] == ["a", "b"]
+
+
+def test_workers_of_another_run_are_waited_for_however_long(attendance, monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.0)
+    said: list[str] = []
+    holders = village(said, a=attendance, b=attendance)
+    assert len(holders.members(bool)) == 2
+    holders.link.taken = {"a", "b"}
+    left = iter(["b", "a"])
+
+    def both(members) -> bool:
+        if len(members) < 2:  # and there is no patience at all
+            holders.link.taken.remove(next(left))
+        return len(members) == 2
+
+    assert [member.name for member in holders.members(both)] == ["a", "b"]
+    assert said == [
+        "2 workers have tiles of another run: waiting",
+        "1 worker has tiles of another run: waiting",
+    ]
 
 
 def test_without_workers_somebody_says_what_is_waited_for():
@@ -258,6 +330,24 @@ def test_a_cluster_without_room_is_refused_once_nobody_comes(attendance):
     assert said[:1] == ["the workers have no room for the inverse: waiting for more of them"]
 
 
+def test_others_than_those_who_are_too_small_are_waited_for_once(attendance, monkeypatch):
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "BUSY", 0.01)
+    holders = DaskHolders(lambda *_: Answers(a=attendance, b=None), patience=1.0)
+
+    def looks() -> int:
+        seen: list[int] = []
+        holders.members(lambda members: bool(seen.append(len(members))))
+        return len(seen)
+
+    assert looks() > 1
+    assert looks() == 1  # for the next model
+    holders.link.hands["b"] = attendance
+    assert looks() > 1
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -274,6 +364,15 @@ def test_what_a_worker_fails_with_is_told(attendance, monkeypatch):
     monkeypatch.setattr(module, "GONE", 0.0)
     with pytest.raises(DataError, match=r"a worker failed \(MemoryError: no room\)"):
         HeldTiles(wanted(), village([], a=MemoryError("no room")))
+
+
+def test_so_is_what_the_first_one_fails_with_if_others_only_waited(monkeypatch):
+    monkeypatch.setattr(module, "GONE", 0.0)
+    with pytest.raises(DataError, match=r"a worker failed \(MemoryError: no room\)"):
+        HeldTiles(wanted(), village([], a=Broken(FAILED), b=MemoryError("no room")))
+    late = Broken("timed out on the way to b")
+    with pytest.raises(DataError, match="the last time: timed out on the way to b"):
+        HeldTiles(wanted(), village([], a=Broken(FAILED), b=late))
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence():

@@ -1,6 +1,9 @@
 """An inverse in the hands of many is, bit for bit, that of one."""
 
+import fcntl
+import gc
 from itertools import count
+from threading import Timer
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +14,7 @@ from recbench.errors import DataError, Refused
 from recbench.linalg import tilefolder, topk
 from recbench.linalg.gram import gram
 from recbench.linalg.held.heldtiles import PARTS, TRIES, HeldTiles, Wanted
-from recbench.linalg.held.holder import Asked, Broken, Source
+from recbench.linalg.held.holder import Asked, Broken, Holder, Source, Taken
 from recbench.linalg.held.layout import ranges_of
 from recbench.linalg.padded import Padded
 from recbench.linalg.tilefolder import TilesError
@@ -177,6 +180,74 @@ def test_so_is_losing_a_worker_over_every_ranking():
     with pytest.raises(DataError, match="5 times a worker was lost while it worked with"):
         held.rank(Asked(matrix, matrix, 3, [None]))
     assert len(village.teams) == TRIES
+
+
+def test_nobody_holds_tiles_any_more_though_a_worker_was_lost():
+    again = count()
+
+    def once(number: int, method: str) -> None:
+        if method == "rank" and not next(again):
+            raise Broken("worker 1 was lost")
+
+    held, matrix = HeldTiles(wanted(), village := Village([ROOMY], once)), source().matrix
+    gc.disable()
+    try:
+        held.rank(Asked(matrix, matrix, 3, [None]))
+        del held
+        assert [team.closed for team in village.teams] == [True, True]
+    finally:
+        gc.enable()
+
+
+def test_a_holder_that_is_alone_stops_when_it_is_told_to():
+    holder = Holder(wanted().layout(1), 0, None)
+    holder.fill(source())
+    matrix, told = source().matrix, []
+
+    def stop(done: int, total: int) -> None:
+        told.append(done)
+        holder.stop()
+
+    with pytest.raises(Broken):
+        holder.sweep(0, 11, progress=stop)
+    assert told == [1]
+    with pytest.raises(Broken):
+        holder.rank(Asked(matrix, matrix, 3, [None]))
+
+
+def test_whoever_was_first_is_waited_for():
+    village = Village([ROOMY])
+    make, first = village.team, iter([True])
+
+    def team(members, layout):
+        if next(first, False):
+            raise Taken("worker 0 has tiles of another run")
+        return make(members, layout)
+
+    village.team = team
+    held = HeldTiles(wanted(), village)
+    assert np.array_equal(whole(held), whole(alone()))
+    assert all(text.startswith("spread: ") for text in village.said)
+
+
+def test_a_folder_that_another_run_is_at_is_waited_for(tmp_path):
+    village = Village([ROOMY])
+    with (tmp_path / "tiles.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        Timer(0.1, fcntl.flock, [other, fcntl.LOCK_UN]).start()
+        held = HeldTiles(wanted(), village, tmp_path)
+    assert village.said[0] == f"another run keeps tiles in {tmp_path}: waiting for it"
+    assert np.array_equal(whole(held), whole(alone()))
+    with (tmp_path / "tiles.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody has it any more
+
+
+def test_a_folder_that_some_workers_do_not_see_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(Holder, "sees", lambda self, file: not self.number and file.exists())
+    village = Village([ROOMY] * 3)
+    with pytest.raises(TilesError, match=r"2 of 3 workers cannot see .*or leave out"):
+        HeldTiles(wanted(), village, tmp_path)
+    assert all(team.closed for team in village.teams)
 
 
 def test_a_matrix_without_inverse_is_told_by_all_as_by_one():
