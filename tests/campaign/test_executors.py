@@ -113,6 +113,7 @@ def test_processes_end_when_the_run_is_killed(folder: Path, sent: signal.Signals
     run = subprocess.Popen(
         [sys.executable, "-m", "recbench", *words.split()],
         env={**os.environ, "TMPDIR": str(folder / "temporary")},
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it
     )
     wait_for(lambda: (folder / "process").exists())
     process = int((folder / "process").read_text())
