@@ -303,6 +303,10 @@ def lap_peak() -> int:
 
 
 def _peak() -> int:
+    """What the kernel says; `ru_maxrss` is never less than what whoever started this one held."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
 

@@ -164,3 +164,11 @@ def test_laps_take_nothing_from_the_peak_since_the_restart():
     assert recent_peak() >= first
     restart_peak()
     assert recent_peak() < first <= peak_memory()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel says less")
+def test_a_peak_is_not_that_of_whoever_started_the_process():
+    held = bytearray(300_000_000)
+    held[::4096] = b"x" * len(held[::4096])
+    words = [sys.executable, "-c", "from recbench import environment as e; print(e.peak_memory())"]
+    assert int(subprocess.run(words, capture_output=True, check=True).stdout) < len(held) / 2

@@ -192,22 +192,18 @@ def test_progress_never_falls_and_ends_where_it_says():
 
 PEAK = """
 import sys
-from pathlib import Path
 import numpy as np
+from recbench.environment import held_memory, recent_peak, restart_peak
 from recbench.linalg import eigen
-
-def status(name):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith(name)))
 
 n, k = map(int, sys.argv[1:])
 values = np.geomspace(100, 1e-3, n)
 for small in (100, 600):  # what is loaded once
     eigen.leading(lambda x: values[:small, None] * x, small, 10)
-Path("/proc/self/clear_refs").write_text("5")  # forget the largest size so far
-before = status("VmRSS")
+restart_peak()
+before = held_memory()
 eigen.leading(lambda x: values[:, None] * x, n, k)
-print(status("VmHWM") - before)
+print(recent_peak() - before)
 """
 
 
