@@ -149,6 +149,7 @@ class Request:
 
     def plan(self) -> tuple[Plan, Proposals]:
         """Check what was typed, then open the data: what decides the numbers, and the trials."""
+        STEPS.noting = True
         STEPS.taken()  # whatever this process did before is no step of the run
         self._check()
         models, proposing = self._search()

@@ -138,6 +138,7 @@ class Worker:
         """
         from recbench.linalg.compiled import compiling_told  # numba, before the clock starts
 
+        STEPS.noting = True  # in whichever process this is
         restart_peak()
         refused, able, start = list[Outcome](), list[Trial](), CLOCK.now()
         for trial in job.trials:

@@ -45,7 +45,13 @@ def added(one: Mapping[str, Spent], other: Mapping[str, Spent]) -> Account:
 class Steps:
     """Notes what the main thread of this process is at; steps may be inside one another."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, noting: bool = True) -> None:
+        """Begin with nothing.
+
+        Where nothing is `noting`, steps pass without a trace: a peak is told by having the kernel
+        forget the one before, which others may want to know of.
+        """
+        self.noting = noting
         self._account: Account = {}
         self._open: list[str] = []
         self._since = 0.0, 0.0
@@ -53,6 +59,9 @@ class Steps:
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         """What happens inside is this step."""
+        if not self.noting:
+            yield
+            return
         self._turn()
         self._open.append(name)
         self._account[name] = self._account.get(name, Spent()) + Spent(times=1)
@@ -78,5 +87,5 @@ class Steps:
         self._since = now
 
 
-STEPS = Steps()
-"""Those of this process."""
+STEPS = Steps(noting=False)
+"""Those of this process; runs are noted."""

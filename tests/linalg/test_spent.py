@@ -89,3 +89,12 @@ def test_the_peak_is_of_the_step_that_held_the_memory():
 def test_what_several_processes_spent_is_added_but_for_the_peak():
     one, other = {"fit": Spent(1, 2.0, 3.0, 10)}, {"fit": Spent(2, 1.0, 1.0, 7), "read": Spent(1)}
     assert added(one, other) == {"fit": Spent(3, 3.0, 4.0, 10), "read": Spent(1)}
+
+
+def test_outside_of_a_run_nothing_is_noted_and_no_peak_forgotten(monkeypatch):
+    monkeypatch.setattr("recbench.linalg.steps.lap_peak", pytest.fail)
+    idle = Steps(noting=False)
+    with idle("inverse"):
+        pass
+    monkeypatch.undo()
+    assert idle.taken() == {}
