@@ -31,6 +31,7 @@ def outlive() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY or sys.platform != "linux":
         return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored nobody hears of an end
     here, before = os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     child = os.fork()
     if child == 0:

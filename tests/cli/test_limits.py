@@ -25,6 +25,12 @@ def words(folder: Path, what: str, *before: str) -> list[str]:
     return [sys.executable, "-m", "recbench", *before, "list", "models", "--plugin", str(plugin)]
 
 
+def childless() -> None:
+    """As some that start programs do, who want to hear of no end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    limit()
+
+
 def limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
 
@@ -55,6 +61,10 @@ def test_all_else_is_as_without_a_limit(tmp_path):
         assert (held.returncode, held.stdout, held.stderr) == (
             free.returncode, free.stdout, free.stderr,
         )  # fmt: skip
+
+
+def test_an_end_is_heard_of_by_who_was_started_to_hear_of_none(tmp_path):
+    assert run([sys.executable, "-m", "recbench", "--version"], before=childless).returncode == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
