@@ -113,6 +113,10 @@ class Illegible(Good):
         return f"{self.name}[power={self.power + 1}]"
 
 
+Lost = type("Elsewhere", (Good,), {"__module__": __name__})
+"""A class under another name than it has in its module."""
+
+
 @pytest.mark.parametrize(
     ("model", "rule"),
     [
@@ -125,6 +129,7 @@ class Illegible(Good):
         (Swayed, "Fitted as one of a grid, the model gives the scores it gives alone"),
         (Endless, "A fit that goes in rounds stops after the first if it is told to"),
         (Illegible, "The canonical text reads back as the same model"),
+        (Lost, "Other processes, those of `-j 2`, can be sent the model"),
     ],
 )
 def test_a_model_that_breaks_a_rule_is_told_which(recbench, model, rule):
