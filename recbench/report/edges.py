@@ -72,11 +72,11 @@ def _number(text: str) -> float | str:
 
 def _nothing_beyond(row: Row, name: str, end: float) -> bool:
     """Whether a parameter ends there; what is not known here, a plugin's, is taken to end at 0."""
-    specs = _specs(row)  # loads the model: only for winners that are at an edge
+    specs = specs_of(row)  # loads the model: only for winners that are at an edge
     return specs[name].ends_at(end) if name in specs else end == 0
 
 
-def _specs(row: Row) -> Mapping[str, Param]:
+def specs_of(row: Row) -> Mapping[str, Param]:
     """What is known of the parameters of a row's model; nothing if it is of a plugin not here."""
     try:
         return params_within(*parse_described(row.text, MODELS))
