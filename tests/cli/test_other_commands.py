@@ -110,7 +110,7 @@ def test_info_explains_anything_by_name(recbench, name, says):
         ("mf-ccl", "ccl", "1 - s_ui + w E_j [s_uj - ε]₊", "SimpleX"),
         ("lightgcn", "bpr", "E_j log(1 + e^(s_uj - s_ui))", "BPR"),
         ("mf[loss=mine-plus[t=0.2]]", "mine-plus", "-s_ui / t + λ log N E_j e^(s_uj / t)", "Koren"),
-        ("ials", "ials", "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j s_uj²", "Rendle"),
+        ("ials", "ials", "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j v_j s_uj²", "Rendle"),
     ],
 )
 def test_info_says_what_is_minimised(recbench, name, loss, formula, paper):

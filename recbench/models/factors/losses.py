@@ -3,12 +3,12 @@
 Users have factors P, items Q, scores are S = P Qᵀ. With R the binary train matrix and I_u what
 user u has, every loss here is
 
-    Σ_u [c0_u |s_u|² + c1_u Σ_{i∈I_u} s_ui² - 2 d1_u Σ_{i∈I_u} s_ui + 2 d0_u Σ_i s_ui]
+    Σ_u [c0_u Σ_i v_i s_ui² + c1_u Σ_{i∈I_u} s_ui² - 2 d1_u Σ_{i∈I_u} s_ui + 2 d0_u Σ_i v_i s_ui]
         + Σ_u r_u |p_u|² + Σ_i r_i |q_i|²                                              (1)
 
 up to a constant: it is 0 where all scores are. An `Objective` says what c0, c1, d1, d0 and r are;
 `als` solves it. c1_u and d1_u are one number each for all users, or these times a share of the
-user's.
+user's. v_i is 1, or what items weigh by a power of their interactions: `column_weights`.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from recbench.errors import UsageError
-from recbench.linalg.normal import Terms
+from recbench.linalg.normal import Terms, column_weights
 from recbench.linalg.types import Counts, Vector
 from recbench.params import Described, param
 from recbench.registry import LOSSES
@@ -46,7 +46,8 @@ class QuadraticLoss(Described, ABC):
     """What it is in all, but for the penalty of factors, in one line."""
     symbols: ClassVar[str] = (
         "of all users u and items j, penalty left out; (u, i): interactions; s_uj: score; "
-        "n: number of items; I_u: items of u; w_u = |I_u| / 2n; N: negatives"
+        "n: number of items; I_u: items of u; w_u = |I_u| / 2n; N: negatives; "
+        "v_j: 1 or, with a popularity γ, n |U_j|^γ / Σ_k |U_k|^γ; U_j: users of j"
     )
     """What the signs in formulas mean."""
     cite: ClassVar[str] = ""
@@ -91,6 +92,14 @@ def _alpha(default: float, low: float, high: float) -> Any:
     )
 
 
+def _popularity() -> Any:
+    """As negatives are often drawn, and He et al. (2016, eALS) weigh missing data."""
+    return param(
+        0.0, help="items count among the negatives by their interactions to this power", low=0,
+        later=True,
+    )  # fmt: skip
+
+
 def _drawn() -> Any:
     return param(
         100, help="negatives n drawn for each interaction", low=1, log=True, search=(10, 1000)
@@ -116,8 +125,8 @@ def _beta() -> Any:
 class Weighted:
     """Every cell weighs c0, an observed one c1 more; the penalty of a row grows with its weights.
 
-    r = λ (c0 cells + c interactions)^ν. With ν = 1 and c = c1 every cell brings its share of
-    penalty.
+    r = λ (c0 cells + c interactions)^ν, where the m cells of an item count v times. With ν = 1 and
+    c = c1 every cell brings its share of penalty.
     """
 
     everywhere: float
@@ -129,17 +138,26 @@ class Weighted:
     """The c of the penalty; None: c1."""
     unknown: float = 0.0
     """A user with so many interactions more would have c1 and d1 times their share."""
+    popularity: float = 0.0
+    """The power of v."""
 
     def user_terms(self, lengths: Counts, items: int) -> Terms:
         """The same for every user but for the penalty, unless some interactions are unknown."""
         gram, none = np.full(len(lengths), self.everywhere), np.zeros(len(lengths))
         share = 1.0 + self.unknown / np.maximum(lengths, 1) if self.unknown else None
-        return Terms(gram, none, self.item_ridge(lengths, items), self.entry, self.pull, share)
+        return Terms(
+            gram, none, self._ridge(lengths, items), self.entry, self.pull, share,
+            power=self.popularity,
+        )  # fmt: skip
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """The same rule for both sides: cells are users here, and items there."""
+        weights = column_weights(lengths, self.popularity)
+        return self._ridge(lengths, users if weights is None else users * weights)
+
+    def _ridge(self, lengths: Counts, cells: float | Vector) -> Vector:
         counted = self.entry if self.counted is None else self.counted
-        total: Vector = self.everywhere * users + counted * lengths.astype(np.float64)
+        total: Vector = self.everywhere * cells + counted * lengths.astype(np.float64)
         with np.errstate(over="ignore"):  # infinity is found in the factors
             return self.l2 * total**self.nu
 
@@ -149,16 +167,18 @@ class Weighted:
 class Wrmf(QuadraticLoss):
     """WRMF: scores of 1 where observed, with weight 1 + α, and of 0 elsewhere, with weight 1."""
 
-    formula = "Σ_u Σ_j s_uj² + Σ_(u,i) [(1 + α) (1 - s_ui)² - s_ui²]"
+    formula = "Σ_u Σ_j v_j s_uj² + Σ_(u,i) [(1 + α) (1 - s_ui)² - s_ui²]"
     cite = "Hu, Koren, Volinsky (2008), Collaborative Filtering for Implicit Feedback Datasets"
     l2: float = _l2(1.0, 0.1, 100)
     nu: float = _nu(0.0)
     alpha: float = _alpha(10.0, 1, 300)
+    popularity: float = _popularity()
 
     @property
     def objective(self) -> Objective:
         """Σ (s - y)² + α Σ_observed (s - 1)²."""
-        return Weighted(1.0, self.alpha, 1.0 + self.alpha, self.l2, self.nu)
+        pull, power = 1.0 + self.alpha, self.popularity
+        return Weighted(1.0, self.alpha, pull, self.l2, self.nu, popularity=power)
 
 
 @LOSSES.register("ials")
@@ -166,16 +186,17 @@ class Wrmf(QuadraticLoss):
 class Ials(QuadraticLoss):
     """iALS: the squared error of what was observed, and α0 times the square of every score."""
 
-    formula = "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j s_uj²"
+    formula = "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j v_j s_uj²"
     cite = "Rendle et al. (2022), Revisiting the Performance of iALS"
     l2: float = _l2(0.01, 0.0001, 0.1)
     nu: float = _nu(1.0)
     alpha0: float = param(0.1, help="weight α0 of every cell", low=0, log=True, search=(0.003, 1))
+    popularity: float = _popularity()
 
     @property
     def objective(self) -> Objective:
         """Σ_observed (s - 1)² + α0 Σ s²."""
-        return Weighted(self.alpha0, 1.0, 1.0, self.l2, self.nu)
+        return Weighted(self.alpha0, 1.0, 1.0, self.l2, self.nu, popularity=self.popularity)
 
 
 @LOSSES.register("ials-debiased")
@@ -230,13 +251,17 @@ class Contrasted:
     entry: float = 1.0
     scale: float | None = None
     unknown: float = 0.0
+    popularity: float = 0.0
+    """The power of v: negatives are drawn by it."""
 
     def user_terms(self, lengths: Counts, items: int) -> Terms:
-        """The expectation over negatives that are drawn uniformly, with replacement."""
+        """The expectation over negatives that are drawn with replacement."""
         gram: Vector = self.weight / items * lengths.astype(np.float64)
         share = None if self.scale is None else (self.scale * lengths + self.unknown) / items
         ridge = self.item_ridge(lengths, items)
-        return Terms(gram, np.zeros(len(lengths)), ridge, self.entry, 1.0, share)
+        return Terms(
+            gram, np.zeros(len(lengths)), ridge, self.entry, 1.0, share, power=self.popularity
+        )
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
         """λ, for users as for items."""
@@ -248,22 +273,23 @@ class Contrasted:
 class Mse(QuadraticLoss):
     """The squared error of what was observed, and of negatives drawn for every interaction.
 
-    Twice Σ_observed [½ (1 - s)² + ½ w Σ_drawn s²], for N negatives drawn uniformly from all items,
-    is Σ_observed (1 - s)² + (wN / n) Σ_u |I_u| Σ_i s_ui² in expectation.
+    Twice Σ_observed [½ (1 - s)² + ½ w Σ_drawn s²], for N negatives drawn from all items by their
+    chances v_i / n, is Σ_observed (1 - s)² + (wN / n) Σ_u |I_u| Σ_i v_i s_ui² in expectation.
     """
 
-    formula = "Σ_(u,i) (1 - s_ui)² + wN / n Σ_u |I_u| Σ_j s_uj²"
+    formula = "Σ_(u,i) (1 - s_ui)² + wN / n Σ_u |I_u| Σ_j v_j s_uj²"
     cite = "(Debiased) Contrastive Learning Loss for Recommendation, the pointwise losses"
     negatives: float = param(
         20.0, help="wN: negatives for each interaction times their weight", low=0, log=True,
         search=(2, 200),
     )  # fmt: skip
     l2: float = _l2(1.0, 0.03, 3)
+    popularity: float = _popularity()
 
     @property
     def objective(self) -> Objective:
         """The expectation."""
-        return Contrasted(self.negatives, self.l2)
+        return Contrasted(self.negatives, self.l2, popularity=self.popularity)
 
 
 @LOSSES.register("mse-debiased")
@@ -321,6 +347,8 @@ class SampledSquares:
 
     negatives: int
     l2: float
+    popularity: float = 0.0
+    """The power of v: they are drawn by it."""
 
     @property
     def drawn(self) -> float:
@@ -331,12 +359,18 @@ class SampledSquares:
         """A user's weights come to |I_u| / 2."""
         halves = lengths / 2.0
         weights = self.drawn / items * halves
-        return Terms(weights, weights, self.l2 * halves, (1.0 - self.drawn) / 2.0, self.drawn / 2.0)
+        return Terms(
+            weights, weights, self.l2 * halves, (1.0 - self.drawn) / 2.0, self.drawn / 2.0,
+            power=self.popularity,
+        )  # fmt: skip
 
     def item_ridge(self, lengths: Counts, users: int) -> Vector:
-        """λ (n/(n+1) Σ w_u + |U_i| / 2(n+1)), for the |U_i| users of an item."""
-        everywhere = lengths.sum() / (2.0 * len(lengths))
-        ridge: Vector = self.l2 * (self.drawn * everywhere + (1.0 - self.drawn) * lengths / 2.0)
+        """λ (n/(n+1) v_i Σ w_u + |U_i| / 2(n+1)), for the |U_i| users of an item."""
+        everywhere: Any = self.drawn * (lengths.sum() / (2.0 * len(lengths)))
+        weights = column_weights(lengths, self.popularity)
+        if weights is not None:
+            everywhere = everywhere * weights
+        ridge: Vector = self.l2 * (everywhere + (1.0 - self.drawn) * lengths / 2.0)
         return ridge
 
 
@@ -482,24 +516,27 @@ class Rg2Matrix(QuadraticLoss):
 class Rg2Ssm(QuadraticLoss):
     """RG² of the sampled softmax loss: to second order in the scores, without their products.
 
-    For n negatives drawn at random for every interaction its expectation is, with w_u = |I_u| / 2N
-    for N items and but for the products of scores,
+    For n negatives drawn at random for every interaction, each item by a chance of v_i / N, its
+    expectation is, with w_u = |I_u| / 2N for N items and but for the products of scores,
 
-        n/(n+1) Σ_u w_u Σ_i (s_ui² + 2 s_ui) + Σ_observed [s_ui² / 2(n+1) - s_ui n/(n+1)].
+        n/(n+1) Σ_u w_u Σ_i v_i (s_ui² + 2 s_ui) + Σ_observed [s_ui² / 2(n+1) - s_ui n/(n+1)].
 
     So what is observed weighs more, as by α = 1/2n in `rg2`; with n, the weight goes to that of
     `rg2` at α = 0. The penalty of a row is λ times its weights.
     """
 
-    formula = "N / (N + 1) [Σ_u w_u Σ_j (s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + Σ_(u,i) s_ui² / 2(N + 1)"
+    formula = (
+        "N / (N + 1) [Σ_u w_u Σ_j v_j (s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + Σ_(u,i) s_ui² / 2(N + 1)"
+    )
     cite = Rgx.cite
     negatives: int = _drawn()
     l2: float = _l2(0.1, 0.001, 1)
+    popularity: float = _popularity()
 
     @property
     def objective(self) -> Objective:
         """The squares that are expected."""
-        return SampledSquares(self.negatives, self.l2)
+        return SampledSquares(self.negatives, self.l2, self.popularity)
 
 
 @LOSSES.register("rgx-ssm")
@@ -507,13 +544,15 @@ class Rg2Ssm(QuadraticLoss):
 class RgxSsm(QuadraticLoss):
     """RG^x of the sampled softmax loss: `rg2-ssm` less a share β of its squares, as in `rgx`."""
 
-    formula = "N / (N + 1) [Σ_u w_u Σ_j ((1 - β) s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + (1 - β) Σ_(u,i) s_ui² / 2(N + 1)"  # noqa: E501
+    formula = "N / (N + 1) [Σ_u w_u Σ_j v_j ((1 - β) s_uj² + 2 s_uj) - Σ_(u,i) s_ui] + (1 - β) Σ_(u,i) s_ui² / 2(N + 1)"  # noqa: E501
     cite = Rgx.cite
     negatives: int = _drawn()
     l2: float = _l2(0.1, 0.001, 1)
     beta: float = _beta()
+    popularity: float = _popularity()
 
     @property
     def objective(self) -> Objective:
         """The squares that are expected, bounded."""
-        return Bounded(SampledSquares(self.negatives, self.l2), self.beta, entries=True)
+        squares = SampledSquares(self.negatives, self.l2, self.popularity)
+        return Bounded(squares, self.beta, entries=True)

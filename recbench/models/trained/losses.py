@@ -431,6 +431,11 @@ class Quadratic(Loss):
     quadratic: QuadraticLoss
 
     @property
+    def popularity(self) -> float:  # type: ignore[override]  # what is held has the parameter
+        """Items count among all, or are drawn, as its terms say."""
+        return self.quadratic.objective.user_terms(np.ones(1, np.int64), 1).power
+
+    @property
     def response(self) -> Response:
         """s² / 2."""
         return Response("square")
