@@ -136,6 +136,16 @@ def eager(package: Path) -> Iterator[str]:
             yield f"{name} imports {NETS} at once"
 
 
+def impatient(package: Path) -> set[str]:
+    """Modules that import SciPy's sparse matrices at once, and not when the first one is made."""
+    sparse = "scipy.sparse."
+    return {
+        name
+        for name, path in modules(package).items()
+        if any(f"{module}.".startswith(sparse) for module in early(path))
+    }
+
+
 def graph(package: Path) -> Graph:
     """By module: the modules of the package that it imports."""
     known = modules(package)

@@ -1,5 +1,8 @@
 """The commands as functions."""
 
+import subprocess
+import sys
+
 import pytest
 
 import toys
@@ -8,6 +11,16 @@ from recbench.campaign.folder import Campaign
 from recbench.errors import UsageError
 
 TOY = toys.two_tastes()
+
+
+def test_rooms_are_imported_by_the_functions_and_not_before():
+    code = (
+        "import sys, recbench.api\n"
+        "found = {'numba', 'numpy', 'pandas', 'pyarrow', 'scipy'} & set(sys.modules)\n"
+        "sys.exit(f'imported {found}' if found else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_dry_run_gives_what_is_left_and_writes_nothing(folder):

@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 import recbench
-from architecture import SOCKETS, cycles, eager, forbidden, graph, levels, modules, speakers
+from architecture import (
+    SOCKETS,
+    cycles,
+    eager,
+    forbidden,
+    graph,
+    impatient,
+    levels,
+    modules,
+    speakers,
+)
 
 PACKAGE = Path(recbench.__file__).parent
 
@@ -44,6 +54,18 @@ def test_nothing_imports_pytorch_until_a_model_is_fitted():
 )
 def test_pytorch_that_comes_early_is_noticed(tmp_path, where, line):
     assert list(eager(_with(tmp_path, where, line)))
+
+
+def test_nothing_imports_sparse_matrices_until_one_is_made():
+    assert not impatient(PACKAGE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from scipy import sparse", "import scipy.sparse", "from scipy.sparse import csr_array"],
+)
+def test_sparse_matrices_that_come_early_are_noticed(tmp_path, line):
+    assert impatient(_with(tmp_path, "models/popularity.py", line)) == {"models.popularity"}
 
 
 def test_classes_are_at_most_three_levels_deep():

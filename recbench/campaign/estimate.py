@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
-from scipy import sparse
 
 from recbench.campaign.needs import asked_for, operations_of, refusal_of
 from recbench.campaign.plan import Plan
@@ -20,6 +19,7 @@ from recbench.campaign.tasks import Task, tasks_of
 from recbench.campaign.worker import compute_threads
 from recbench.errors import RecbenchError
 from recbench.linalg.speed import gemm_gflops, seconds_for
+from recbench.linalg.types import Sparse
 from recbench.models.context import Context
 from recbench.registry import MODELS, build
 
@@ -61,7 +61,7 @@ def as_frame(fits: Iterable[Estimate]) -> pd.DataFrame:
 
 
 def estimate(
-    plan: Plan, tasks: Sequence[Task], rows: Iterable[Row], train: sparse.csr_array, ctx: Context
+    plan: Plan, tasks: Sequence[Task], rows: Iterable[Row], train: Sparse, ctx: Context
 ) -> list[Estimate]:
     """What fits of these tasks would take, knowing earlier rows."""
     earlier = earlier_fits(rows, plan)
@@ -76,7 +76,7 @@ def estimate(
     return [_timed(_sized(task, train, ctx), earlier, train, ctx, gflops) for task in tasks]
 
 
-def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
+def _sized(task: Task, train: Sparse, ctx: Context) -> Estimate:
     models = [trial.model for trial in task.trials]
     asked, refused = asked_for(models, train, ctx), refusal_of(models, train, ctx)
     if asked is None:
@@ -87,7 +87,7 @@ def _sized(task: Task, train: sparse.csr_array, ctx: Context) -> Estimate:
 def _timed(
     fit: Estimate,
     earlier: dict[str, list[float]],
-    train: sparse.csr_array,
+    train: Sparse,
     ctx: Context,
     gflops: Callable[[], float],
 ) -> Estimate:

@@ -6,10 +6,9 @@ A fit reserves its memory before it begins. A probe lets it come that far and no
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import sparse
-
 from recbench.errors import Refused, check_takes
 from recbench.linalg.locked import locked
+from recbench.linalg.types import Sparse
 from recbench.models.base import Model
 from recbench.models.context import Context
 
@@ -49,7 +48,7 @@ class _Probe(Context):
         raise _Demand(Asked(needed, what, on_disk=True))
 
 
-def asked_for(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> Asked | None:
+def asked_for(models: Sequence[Model], train: Sparse, ctx: Context) -> Asked | None:
     """What fitting these models together would ask for; None if they do not say."""
     if not models[0].reserves:
         return None
@@ -65,7 +64,7 @@ def asked_for(models: Sequence[Model], train: sparse.csr_array, ctx: Context) ->
     return None
 
 
-def needs_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> Needs:
+def needs_of(models: Sequence[Model], train: Sparse, ctx: Context) -> Needs:
     """What fitting these models together takes, as far as they say."""
     asked = asked_for(models, train, ctx)
     if asked is None:
@@ -73,7 +72,7 @@ def needs_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> 
     return Needs(0, asked.size) if asked.on_disk else Needs(asked.size)
 
 
-def refusal_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> str:
+def refusal_of(models: Sequence[Model], train: Sparse, ctx: Context) -> str:
     """Why these models would be skipped where they are to be fitted; empty: they would not."""
     try:
         models[0].family.refuse(models, train, ctx)
@@ -82,7 +81,7 @@ def refusal_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -
     return ""
 
 
-def operations_of(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> float | None:
+def operations_of(models: Sequence[Model], train: Sparse, ctx: Context) -> float | None:
     """Operations of fitting these models together, nearly all in matrix products, if it says."""
     count, given = models[0].family.operations, (models, train, ctx)
     what = f"operations of the family of {models[0].name}"

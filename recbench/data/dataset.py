@@ -18,14 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from scipy import sparse
+import scipy
 
 from recbench.data import parquet
 from recbench.data.interactions import PARTS
 from recbench.errors import DataError
 from recbench.fields import Misfit, checked, parsed
 from recbench.files import atomic_path, clear_leftovers
-from recbench.linalg.types import Flags, Indices, Integers
+from recbench.linalg.types import Flags, Indices, Integers, Sparse
 
 FORMAT = 1
 """Version of the Parquet layout; a reader refuses files of a newer one."""
@@ -92,7 +92,7 @@ class Dataset:
         return f"{self.n_users:,} users x {self.n_items:,} items, {len(self):,} interactions"
 
     @cached_property
-    def matrix(self) -> sparse.csr_array:
+    def matrix(self) -> Sparse:
         """The interactions as a binary matrix, float32, users x items."""
         return binary_csr(self.user, self.item, (self.n_users, self.n_items))
 
@@ -235,10 +235,10 @@ def load_embedded(name: str) -> Dataset:
         return Dataset.load(path)
 
 
-def binary_csr(user: Indices, item: Indices, shape: tuple[int, int]) -> sparse.csr_array:
+def binary_csr(user: Indices, item: Indices, shape: tuple[int, int]) -> Sparse:
     """Build a sorted float32 matrix of ones from unique pairs."""
     ones = np.ones(len(user), dtype=np.float32)
-    matrix = sparse.csr_array((ones, (user, item)), shape=shape)
+    matrix = scipy.sparse.csr_array((ones, (user, item)), shape=shape)
     matrix.sort_indices()
     return matrix
 
@@ -250,11 +250,11 @@ def places_of(ids: pa.Array, among: pa.Array) -> Indices:
     return places
 
 
-def with_cells(matrix: sparse.csr_array, columns: Indices) -> sparse.csr_array:
+def with_cells(matrix: Sparse, columns: Indices) -> Sparse:
     """A binary matrix with one cell more in each row, where its column is not -1."""
     rows = np.flatnonzero(columns >= 0).astype(np.int32)
     cells = binary_csr(rows, columns[rows], matrix.shape)
-    more: sparse.csr_array = matrix.maximum(cells)
+    more: Sparse = matrix.maximum(cells)
     more.sort_indices()
     return more
 

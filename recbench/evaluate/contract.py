@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.evaluate.metrics import Measure, Metric, MetricSpec, parse_metric
 from recbench.evaluate.ranking import Ranking, build_ranking
@@ -30,7 +30,7 @@ def ranking_of(lists: Sequence[Sequence[int]], targets: Sequence[Sequence[int]])
     for row, wanted in enumerate(targets):
         target[row, list(wanted)] = 1
     popularity = np.arange(ITEMS, dtype=np.int64)  # nobody has the first
-    return build_ranking(items, sparse.csr_array(target), popularity, n_train_users=ITEMS)
+    return build_ranking(items, scipy.sparse.csr_array(target), popularity, n_train_users=ITEMS)
 
 
 def example(users: int = 30, seed: int = 7) -> Ranking:

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
-from scipy import sparse
 
 from recbench.evaluate.groups import Groups, by_group
 from recbench.evaluate.metrics import MetricSpec
 from recbench.evaluate.ranking import Ranking, build_ranking
 from recbench.linalg.steps import STEPS
 from recbench.linalg.topk import Top
-from recbench.linalg.types import Counts, Progress, Vector, silent
+from recbench.linalg.types import Counts, Progress, Sparse, Vector, silent
 from recbench.models.scorers import Query, Scorer
 from recbench.splits.types import Part
 
@@ -26,7 +25,7 @@ PerUser = Mapping[str, Vector]
 def evaluate(
     scorers: Sequence[Scorer],
     part: Part,
-    train: sparse.csr_array,
+    train: Sparse,
     metrics: Sequence[MetricSpec],
     progress: Progress = silent,
     groups: Groups | None = None,

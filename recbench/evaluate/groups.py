@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import sparse
 
 from recbench.evaluate.metrics import MetricSpec
 from recbench.evaluate.ranking import Ranking
-from recbench.linalg.types import Flags, Vector
+from recbench.linalg.types import Flags, Sparse, Vector
 from recbench.splits.types import Part
 
 HEAD_SHARE = 0.5
@@ -22,7 +21,7 @@ Groups = Mapping[str, Flags]
 """By name: which items belong."""
 
 
-def head_and_tail(train: sparse.csr_array) -> Groups:
+def head_and_tail(train: Sparse) -> Groups:
     """Divide the items by popularity in the train matrix; ties by column."""
     popularity = np.bincount(train.indices, minlength=train.shape[1])
     order = np.argsort(-popularity, kind="stable")

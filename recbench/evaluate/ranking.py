@@ -1,14 +1,10 @@
 """What every user was recommended, and which of it was held out."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recbench.linalg.types import Counts, Flags, Indices
-
-if TYPE_CHECKING:
-    from scipy import sparse  # a twentieth of a second: not for tables
+from recbench.linalg.types import Counts, Flags, Indices, Sparse
 
 BITMAP_BYTES = 1 << 22
 """Working memory of the membership test; larger ones fall out of the processor's cache."""
@@ -87,7 +83,7 @@ class Ranking:
 
 def build_ranking(
     items: Indices,
-    target: "sparse.csr_array",
+    target: Sparse,
     popularity: Counts,
     n_train_users: int,
     tied: Counts | None = None,
@@ -105,7 +101,7 @@ def build_ranking(
     return Ranking(items, _is_target(items, target), counts, popularity, n_train_users, tied)
 
 
-def _is_target(items: Indices, target: "sparse.csr_array") -> Flags:
+def _is_target(items: Indices, target: Sparse) -> Flags:
     """Look every item up in a bitmap of the held-out items, a block of users at a time."""
     users, n_items = target.shape
     step = max(1, BITMAP_BYTES // (n_items + 1))

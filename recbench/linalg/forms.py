@@ -9,20 +9,20 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas, shares
 from recbench.linalg.tiles import Tiles
-from recbench.linalg.types import Vector
+from recbench.linalg.types import Sparse, Vector
 
 
-def forms(tiles: Tiles, matrix: sparse.csr_array) -> Vector:
+def forms(tiles: Tiles, matrix: Sparse) -> Vector:
     """Return xᵀ B x for every column x of a matrix with as many rows as the tiles."""
     from recbench.linalg.forms_kernel import add_forms  # brings numba
 
     if matrix.shape[0] != tiles.n:
         raise ValueError(f"columns of {matrix.shape[0]} rows, and tiles of {tiles.n}")
-    turned = sparse.csr_array(matrix.T)
+    turned = scipy.sparse.csr_array(matrix.T)
     turned.sum_duplicates()
     rows, values = turned.indices.astype(np.int32), turned.data.astype(np.float64)
     sums = np.zeros(turned.shape[0])
@@ -40,7 +40,7 @@ def forms(tiles: Tiles, matrix: sparse.csr_array) -> Vector:
     return sums
 
 
-def _edges(turned: sparse.csr_array, bound: int) -> npt.NDArray[np.int64]:
+def _edges(turned: Sparse, bound: int) -> npt.NDArray[np.int64]:
     """For each column the place of its first entry in a row from `bound` on."""
     before = np.concatenate([[0], np.cumsum(turned.indices < bound)])
     starts = turned.indptr.astype(np.int64)

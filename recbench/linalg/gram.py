@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas
 from recbench.linalg.tiles import Tiles
+from recbench.linalg.types import Sparse
 
 AnyIntegers = npt.NDArray[np.integer[Any]]
 Entries = tuple[AnyIntegers, AnyIntegers, AnyIntegers, AnyIntegers, AnyIntegers]
@@ -27,7 +28,7 @@ ROWS = 32
 """Rows of G per task: few enough to be shared out evenly, however popular some items are."""
 
 
-def gram(matrix: sparse.csr_array, tiles: Tiles) -> None:
+def gram(matrix: Sparse, tiles: Tiles) -> None:
     """Overwrite the tiles with RᵀR, those of them that are here."""
     from recbench.linalg.gram_kernel import add_rows  # brings numba
 
@@ -59,7 +60,7 @@ def gram(matrix: sparse.csr_array, tiles: Tiles) -> None:
         blas.finish(pool, blas.mirror, diagonal)
 
 
-def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:
+def _canonical(matrix: Sparse) -> Sparse:
     """The same matrix with sorted, unique columns in each row and floating-point values."""
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
@@ -69,12 +70,12 @@ def _canonical(matrix: sparse.csr_array) -> sparse.csr_array:
     return matrix
 
 
-def _by_column_and_row(matrix: sparse.csr_array) -> Entries:
+def _by_column_and_row(matrix: Sparse) -> Entries:
     """What `add_rows` asks for: starts, rows and places by column, starts and columns by row."""
     size: type[np.signedinteger] = np.int32 if matrix.nnz < 2**31 else np.int64
     # Of a matrix that may not be written to, copies: other types would be compiled once more.
     starts, columns = (np.require(x, size, "W") for x in (matrix.indptr, matrix.indices))
     places = np.arange(len(columns), dtype=size)
-    turned = sparse.csr_array((places, columns, starts), matrix.shape).tocsc()
+    turned = scipy.sparse.csr_array((places, columns, starts), matrix.shape).tocsc()
     unsigned = columns.view(f"u{columns.itemsize}")
     return turned.indptr, turned.indices, turned.data, starts, unsigned

@@ -35,7 +35,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas, tall
 from recbench.linalg.normal import Diverged, Pattern, Terms, column_weights, row_blocks, sums
@@ -71,12 +71,14 @@ class Surface:
         """Whether entries weigh more than other cells: else their scores need not be known."""
         shape, size = (len(lengths), pattern.width), len(pattern.columns)
         numbers = np.arange(size, dtype=np.int32)
-        turned = sparse.csr_array((numbers, pattern.columns, pattern.starts), shape).T.tocsr()
+        turned = scipy.sparse.csr_array((numbers, pattern.columns, pattern.starts), shape).T.tocsr()
         self.weights = column_weights(np.diff(turned.indptr), terms.power)
         """v of the columns; None: all of them are 1."""
         self._order = turned.data
         ones = np.ones(size, dtype)
-        self._down = Thin(sparse.csr_array((ones, pattern.columns, pattern.starts), shape), dtype)
+        self._down = Thin(
+            scipy.sparse.csr_array((ones, pattern.columns, pattern.starts), shape), dtype
+        )
         self._up = Thin(turned, dtype)
 
     def at(self, factors: Sides) -> "Place":

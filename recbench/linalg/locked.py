@@ -4,22 +4,24 @@ import zlib
 from collections.abc import Iterable
 
 import numpy as np
-from scipy import sparse
+import scipy
+
+from recbench.linalg.types import Sparse
 
 Arrays = Iterable[np.ndarray]
 
 
-def parts(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def parts(matrix: Sparse) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The arrays that a matrix is made of."""
     return matrix.data, matrix.indices, matrix.indptr
 
 
-def locked(matrix: sparse.csr_array) -> sparse.csr_array:
+def locked(matrix: Sparse) -> Sparse:
     """The same matrix in the same memory, of which nothing can be changed through this one."""
     views = [array.view() for array in parts(matrix)]
     for view in views:
         view.flags.writeable = False
-    same = sparse.csr_array(tuple(views), shape=matrix.shape, copy=False)
+    same = scipy.sparse.csr_array(tuple(views), shape=matrix.shape, copy=False)
     same.has_canonical_format = matrix.has_canonical_format
     return same
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas
 from recbench.linalg.pairs import Pairs
-from recbench.linalg.types import Floats, Indices, Progress, silent
+from recbench.linalg.types import Floats, Indices, Progress, Sparse, silent
 
 COLUMNS = 8
 """Columns of a task: few, as those of popular items take a thousand times as long as others."""
@@ -37,7 +37,7 @@ FEW = 2048
 class Solution:
     """The weights under one pair of penalties."""
 
-    weights: sparse.csr_array
+    weights: Sparse
     """Row j has those of the others for column j."""
     unsettled: int
     """For how many columns the sweeps ran out."""
@@ -84,7 +84,7 @@ def solve(
         items = np.concatenate([found[first][s][0] for first, _ in tasks])
         weights = np.concatenate([found[first][s][1] for first, _ in tasks])
         starts = np.concatenate([[0], np.cumsum(sizes[:, s])])
-        rows = sparse.csr_array((weights, items, starts), shape=(n, n))
+        rows = scipy.sparse.csr_array((weights, items, starts), shape=(n, n))
         return Solution(rows, int(unsettled[:, s].sum()))
 
     return [solution(order.index(s)) for s in range(count)]

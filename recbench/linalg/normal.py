@@ -30,12 +30,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, shares
 from recbench.linalg.shares import Share
-from recbench.linalg.types import Counts, Floats, Indices, Vector
+from recbench.linalg.types import Counts, Floats, Indices, Sparse, Vector
 
 BLOCK = 4096
 """Rows of factors that are multiplied at a time, by one thread."""
@@ -69,7 +69,7 @@ class Pattern:
     width: int
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array) -> "Pattern":
+    def of(cls, matrix: Sparse) -> "Pattern":
         """The entries of a matrix, whatever their values."""
         columns = matrix.indices.astype(np.int32, copy=False).view()
         columns.flags.writeable = False  # as those of a file are: kernels are compiled for one kind
@@ -84,7 +84,7 @@ class Pattern:
         """The same by columns."""
         ones = np.ones(len(self.columns), dtype=np.int8)
         shape = len(self.starts) - 1, self.width
-        matrix = sparse.csr_array((ones, self.columns, self.starts), shape=shape)
+        matrix = scipy.sparse.csr_array((ones, self.columns, self.starts), shape=shape)
         return Pattern.of(matrix.T.tocsr())
 
 
@@ -183,9 +183,7 @@ def turn(
         raise Diverged
     if centred:
         gram -= np.outer(total, total) / len(factors)
-    from scipy import linalg  # as in `blas`
-
-    spectrum, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    spectrum, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     turning = vectors.astype(factors.dtype)
 
     def turn_block(block: Floats) -> None:

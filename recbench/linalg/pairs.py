@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas, shares
-from recbench.linalg.types import Counts, Floats, Indices, Vector
+from recbench.linalg.types import Counts, Floats, Indices, Sparse, Vector
 
 ENTRY_BYTES = 8
 """What a stored pair takes."""
@@ -33,12 +33,12 @@ class Pairs(NamedTuple):
     diagonal: Vector
 
 
-def gram(matrix: sparse.csr_array, reserve: Callable[[int], None]) -> Pairs:
+def gram(matrix: Sparse, reserve: Callable[[int], None]) -> Pairs:
     """Multiply; `reserve` is told how many bytes the product takes before it is made."""
     from recbench.linalg.pairs_kernel import count_rows, fill_rows  # brings numba
 
     n = matrix.shape[1]
-    sides = (*_compressed(sparse.csr_array(matrix.T)), *_compressed(matrix))
+    sides = (*_compressed(scipy.sparse.csr_array(matrix.T)), *_compressed(matrix))
     counts = np.zeros(n, np.int64)
     work = shares.by_entries(_products(matrix), shares.for_cores(), 1)
     with blas.workers() as pool:
@@ -51,22 +51,22 @@ def gram(matrix: sparse.csr_array, reserve: Callable[[int], None]) -> Pairs:
     return found
 
 
-def popular_first(matrix: sparse.csr_array) -> Indices:
+def popular_first(matrix: Sparse) -> Indices:
     """The columns by how many rows have them, falling; G up to its diagonal is small then."""
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
     return np.argsort(-counts, kind="stable").astype(np.int32)
 
 
-def rows_again(columns: sparse.csr_array, order: Indices) -> sparse.csr_array:
+def rows_again(columns: Sparse, order: Indices) -> Sparse:
     """Columns that are stored as rows, in such an order, as a matrix in the order there was."""
     n = len(order)
-    named = sparse.csr_array((columns.data, order[columns.indices], columns.indptr), (n, n))
-    rows = sparse.csr_array(named[np.argsort(order)].T)
+    named = scipy.sparse.csr_array((columns.data, order[columns.indices], columns.indptr), (n, n))
+    rows = scipy.sparse.csr_array(named[np.argsort(order)].T)
     rows.sort_indices()
     return rows
 
 
-def _products(matrix: sparse.csr_array) -> Counts:
+def _products(matrix: Sparse) -> Counts:
     """How many products the rows of G before each one take."""
     lengths = np.diff(matrix.indptr).astype(np.int64)
     each = np.bincount(
@@ -75,7 +75,7 @@ def _products(matrix: sparse.csr_array) -> Counts:
     return np.concatenate([[0], np.cumsum(each.astype(np.int64))])
 
 
-def _compressed(rows: sparse.csr_array) -> tuple[Counts, Indices, Floats]:
+def _compressed(rows: Sparse) -> tuple[Counts, Indices, Floats]:
     """Starts, ascending columns and values, as the loops are compiled for."""
     if not rows.has_canonical_format:
         rows = rows.copy()

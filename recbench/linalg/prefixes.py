@@ -9,12 +9,11 @@ segment are added to a copy. So the scores of an r do not depend on its company,
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg import blas, topk
 from recbench.linalg.real import real_dtype
 from recbench.linalg.topk import Scales, Search, Top
-from recbench.linalg.types import Floats, Progress, silent
+from recbench.linalg.types import Floats, Progress, Sparse, silent
 
 GEMM_ROWS, GEMM_COLUMNS = 256, 2048
 """The block of scores that a thread computes and searches: it stays in the cache."""
@@ -26,7 +25,7 @@ def top_of_prefixes(
     left: Callable[[int, int], Floats],
     right: Floats,
     wanted: Mapping[int, Scales],
-    hidden: sparse.csr_array,
+    hidden: Sparse,
     k: int,
     progress: Progress = silent,
 ) -> dict[int, list[Top]]:
@@ -58,9 +57,7 @@ def top_of_prefixes(
 class _Growing:
     """Scores of growing rank, and a search for each rank that is wanted."""
 
-    def __init__(
-        self, right: Floats, wanted: Mapping[int, Scales], hidden: sparse.csr_array, k: int
-    ) -> None:
+    def __init__(self, right: Floats, wanted: Mapping[int, Scales], hidden: Sparse, k: int) -> None:
         self.dtype = real_dtype(right)
         self.right = np.asarray(right, self.dtype)
         self.searches = {r: Search(hidden, k, wanted[r], self.dtype) for r in sorted(wanted)}

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.linalg import topk
 from recbench.linalg.forms import forms
@@ -22,7 +22,7 @@ from recbench.linalg.gram import gram
 from recbench.linalg.thin import Thin
 from recbench.linalg.tiles import Tiles
 from recbench.linalg.topk import Scales, Top
-from recbench.linalg.types import Flags, Floats, Indices, Matrix, Progress, Vector, silent
+from recbench.linalg.types import Flags, Floats, Indices, Matrix, Progress, Sparse, Vector, silent
 
 LOST = 4e-6
 """The relative error that an element of the diagonal may have before it is refined: other ways to
@@ -31,31 +31,31 @@ COLUMNS = 128
 """Columns that are solved for at a time."""
 
 
-def filled_rows(matrix: sparse.csr_array) -> Indices:
+def filled_rows(matrix: Sparse) -> Indices:
     """The rows that have entries."""
     return np.flatnonzero(np.diff(matrix.indptr)).astype(np.int32)
 
 
-def without_empty_rows(matrix: sparse.csr_array) -> sparse.csr_array:
+def without_empty_rows(matrix: Sparse) -> Sparse:
     """The same matrix, or what is left of it."""
     filled = filled_rows(matrix)
-    return matrix if len(filled) == matrix.shape[0] else sparse.csr_array(matrix[filled])
+    return matrix if len(filled) == matrix.shape[0] else scipy.sparse.csr_array(matrix[filled])
 
 
-def fill(matrix: sparse.csr_array, gamma: Vector, tiles: Tiles) -> None:
+def fill(matrix: Sparse, gamma: Vector, tiles: Tiles) -> None:
     """Overwrite the tiles with B⁻¹ = R Γ⁻¹ Rᵀ + I, of an R without empty rows."""
     scaled = matrix.astype(np.float64) * (1.0 / np.sqrt(gamma))
-    gram(sparse.csr_array(sparse.csr_array(scaled).T), tiles)
+    gram(scipy.sparse.csr_array(scipy.sparse.csr_array(scaled).T), tiles)
     tiles.add_diagonal(1.0)
 
 
-def weak_columns(matrix: sparse.csr_array, gamma: Vector, dtype: npt.DTypeLike) -> Indices:
+def weak_columns(matrix: Sparse, gamma: Vector, dtype: npt.DTypeLike) -> Indices:
     """The columns whose element on the diagonal of C would lose digits, at most."""
     g = squares(matrix)
     return np.flatnonzero(g > gamma * LOST / float(np.finfo(dtype).eps)).astype(np.int32)
 
 
-def squares(matrix: sparse.csr_array) -> Vector:
+def squares(matrix: Sparse) -> Vector:
     """The diagonal of RᵀR."""
     weights = matrix.data.astype(np.float64) ** 2
     return np.bincount(matrix.indices, weights, matrix.shape[1]).astype(np.float64)
@@ -69,7 +69,7 @@ def products(dtype: npt.DTypeLike) -> int:
 class RowInverse:
     """C, made of the tiles of B; it answers what `Tiles` of C would."""
 
-    def __init__(self, tiles: Tiles, matrix: sparse.csr_array, gamma: Vector) -> None:
+    def __init__(self, tiles: Tiles, matrix: Sparse, gamma: Vector) -> None:
         """`matrix` is R with all of its rows, of which the tiles have those with entries."""
         self.tiles, self.matrix, self.gamma = tiles, matrix, gamma
         self.n, self.dtype = matrix.shape[1], tiles.dtype
@@ -79,7 +79,7 @@ class RowInverse:
         self.places[filled] = np.arange(len(filled), dtype=np.int32)
 
     @cached_property
-    def _filled(self) -> sparse.csr_array:
+    def _filled(self) -> Sparse:
         return without_empty_rows(self.matrix)
 
     @cached_property
@@ -88,14 +88,14 @@ class RowInverse:
 
     @cached_property
     def _up(self) -> Thin:
-        return Thin(sparse.csr_array(self._filled.T), np.float64)
+        return Thin(scipy.sparse.csr_array(self._filled.T), np.float64)
 
     @cached_property
-    def _scaled(self) -> sparse.csr_array:
+    def _scaled(self) -> Sparse:
         """Γ⁻¹ Rᵀ, as precise as B."""
-        turned = sparse.csr_array(self._filled.T).astype(np.float64)
+        turned = scipy.sparse.csr_array(self._filled.T).astype(np.float64)
         turned.data /= np.repeat(self.gamma, np.diff(turned.indptr))
-        scaled: sparse.csr_array = turned.astype(self.dtype)
+        scaled: Sparse = turned.astype(self.dtype)
         return scaled
 
     @cached_property
@@ -143,7 +143,7 @@ class RowInverse:
 
     # Products of sparse rows with C
 
-    def known(self, history: sparse.csr_array, rows: Indices) -> Flags:
+    def known(self, history: Sparse, rows: Indices) -> Flags:
         """Whether each row of `history` is the one of R that it is said to be, -1 for none."""
         said: Flags = np.asarray(rows) >= 0
         chosen = np.flatnonzero(said)
@@ -151,7 +151,7 @@ class RowInverse:
         said[chosen] = differing.sum(axis=1) == 0
         return said
 
-    def coordinates(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def coordinates(self, history: Sparse, rows: Indices) -> Floats:
         """The L of history · C = L R Γ⁻¹, but for what the last adds to columns of the history.
 
         For a row of R that is a row of B; for any other h, - h Γ⁻¹ Rᵀ B, and h Γ⁻¹ is left out.
@@ -168,7 +168,7 @@ class RowInverse:
             out[some] = -self._solve(self._down @ scaled.T).T
         return out
 
-    def product(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def product(self, history: Sparse, rows: Indices) -> Floats:
         """The rows of history · C."""
         out = np.array((self._across @ self.coordinates(history, rows).T).T)
         strange = np.flatnonzero(~self.known(history, rows))
@@ -176,7 +176,7 @@ class RowInverse:
         return out
 
     def top(
-        self, history: sparse.csr_array, rows: Indices, hidden: sparse.csr_array, k: int,
+        self, history: Sparse, rows: Indices, hidden: Sparse, k: int,
         scales: Scales = (None,), progress: Progress = silent,
     ) -> list[Top]:  # fmt: skip
         """Rank history · C in columns that are not in the history."""

@@ -18,11 +18,11 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas
 from recbench.linalg.pairs import Pairs
-from recbench.linalg.types import Progress, Vector, silent
+from recbench.linalg.types import Progress, Sparse, Vector, silent
 
 COLUMNS = 64
 """Columns of a task."""
@@ -41,7 +41,7 @@ def solve(
     *,
     reserve: Callable[[int], None] = lambda _: None,
     progress: Progress = silent,
-) -> tuple[sparse.csr_array, Vector]:
+) -> tuple[Sparse, Vector]:
     """The columns as the rows of a sparse matrix, and the diagonal.
 
     Items should come by falling popularity: the rows of the later of two are looked at, and are
@@ -71,4 +71,4 @@ def solve(
         raise NotDefinite
     full = np.arange(most) < sizes[:, None]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    return sparse.csr_array((weights[full], items[full], starts), shape=(n, n)), c
+    return scipy.sparse.csr_array((weights[full], items[full], starts), shape=(n, n)), c

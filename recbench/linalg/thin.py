@@ -7,10 +7,10 @@ from concurrent.futures import Executor
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas, shares, tall
-from recbench.linalg.types import Matrix
+from recbench.linalg.types import Matrix, Sparse
 
 PANEL = 128
 """Columns multiplied at a time: rows of this length are read at full speed and stay in a cache."""
@@ -25,8 +25,8 @@ SHARES = 4
 class Thin:
     """A sparse matrix, laid out to be multiplied with dense ones of `dtype` from the right."""
 
-    def __init__(self, matrix: sparse.csr_array | sparse.csc_array, dtype: npt.DTypeLike) -> None:
-        rows = sparse.csr_array(matrix)
+    def __init__(self, matrix: "Sparse | scipy.sparse.csc_array", dtype: npt.DTypeLike) -> None:
+        rows = scipy.sparse.csr_array(matrix)
         self.shape = rows.shape
         self.entries = (
             np.require(rows.indptr, np.int64, ["C", "A", "W"]),
@@ -63,7 +63,7 @@ class GramProduct:
     the parts are added at the end.
     """
 
-    def __init__(self, matrix: sparse.csr_array, dtype: npt.DTypeLike = np.float64) -> None:
+    def __init__(self, matrix: Sparse, dtype: npt.DTypeLike = np.float64) -> None:
         self.rows = Thin(matrix, dtype)
         self.dtype, self.n = self.rows.entries[2].dtype, matrix.shape[1]
         self.shares = shares.by_entries(self.rows.entries[0], SHARES, ROW_COST)

@@ -20,12 +20,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, shares
 from recbench.linalg.real import real, real_dtype
-from recbench.linalg.types import Counts, Floats, Indices, Progress, silent
+from recbench.linalg.types import Counts, Floats, Indices, Progress, Sparse, silent
 
 Scale = Floats | None
 """A number per column that scores are multiplied by; None multiplies by nothing."""
@@ -111,7 +111,7 @@ def kernel_threads(count: int) -> Iterator[None]:
 
 def top_of_blocks(
     score: Callable[[int, int], Floats],
-    hidden: sparse.csr_array,
+    hidden: Sparse,
     k: int,
     scales: Scales = (None,),
     progress: Progress = silent,
@@ -137,9 +137,9 @@ def top_of_blocks(
 
 
 def top_of_product(
-    left: sparse.csr_array,
+    left: Sparse,
     right: Panels,
-    hidden: sparse.csr_array,
+    hidden: Sparse,
     k: int,
     scales: Scales = (None,),
     progress: Progress = silent,
@@ -187,9 +187,9 @@ class Likeness:
 
 
 def top_of_sparse(
-    left: sparse.csr_array,
-    right: sparse.csr_array,
-    hidden: sparse.csr_array,
+    left: Sparse,
+    right: Sparse,
+    hidden: Sparse,
     k: int,
     scales: Scales = (None,),
     progress: Progress = silent,
@@ -204,8 +204,8 @@ def top_of_sparse(
 
 
 def top_alike(
-    left: sparse.csr_array,
-    right: sparse.csr_array,
+    left: Sparse,
+    right: Sparse,
     itself: Indices,
     k: int,
     likeness: Likeness,
@@ -220,7 +220,7 @@ def top_alike(
     dtype = real_dtype(right.data)
     shape = left.shape[0], right.shape[1]
     empty = np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(shape[0] + 1, np.int64)
-    search = Search(sparse.csr_array(empty, shape=shape), k, (None,), dtype)
+    search = Search(scipy.sparse.csr_array(empty, shape=shape), k, (None,), dtype)
     sizes = _plain(likeness.rows, dtype), _plain(likeness.columns, dtype)
     if (len(itself), *map(len, sizes)) != (shape[0], *shape):
         raise ValueError(f"sizes of {len(sizes[0])} rows and {len(sizes[1])} columns of {shape}")
@@ -231,8 +231,8 @@ def top_alike(
 
 def _run_sparse(
     kernel: Callable[..., None],
-    left: sparse.csr_array,
-    right: sparse.csr_array,
+    left: Sparse,
+    right: Sparse,
     search: "Search",
     more: tuple[Any, ...],
     progress: Progress,
@@ -250,14 +250,14 @@ def _run_sparse(
             progress(done * rows // len(work), rows)
 
 
-def _products(left: sparse.csr_array, right: sparse.csr_array) -> Counts:
+def _products(left: Sparse, right: Sparse) -> Counts:
     """What all rows before each one take: their products, and searching them."""
     lengths = np.diff(right.indptr).astype(np.int64)[left.indices]
     before = np.concatenate([[0], np.cumsum(lengths)])[left.indptr]
     return np.asarray(before + (right.shape[1] // ROW_COST + 1) * np.arange(len(left.indptr)))
 
 
-def product(left: sparse.csr_array, right: Panels) -> Floats:
+def product(left: Sparse, right: Panels) -> Floats:
     """The same product in full, by the same sums: over the entries of a row, in column order."""
     from recbench.linalg.topk_kernel import multiply
 
@@ -273,8 +273,8 @@ def product(left: sparse.csr_array, right: Panels) -> Floats:
 
 def top_of_dense_rows(
     left: Callable[[int, int], Floats],
-    right: sparse.csr_array,
-    hidden: sparse.csr_array,
+    right: Sparse,
+    hidden: Sparse,
     k: int,
     scales: Scales = (None,),
     progress: Progress = silent,
@@ -299,7 +299,7 @@ def top_of_factors(
     left: Callable[[int, int], Floats],
     right: Floats,
     bias: Floats | None,
-    hidden: sparse.csr_array,
+    hidden: Sparse,
     k: int,
     scales: Scales = (None,),
     progress: Progress = silent,
@@ -353,9 +353,7 @@ def _in_pieces(
 class Search:
     """The lists of the best so far, one for every row and scale that is not equal to another."""
 
-    def __init__(
-        self, hidden: sparse.csr_array, k: int, scales: Scales, dtype: np.dtype[Any]
-    ) -> None:
+    def __init__(self, hidden: Sparse, k: int, scales: Scales, dtype: np.dtype[Any]) -> None:
         from recbench.linalg import topk_kernel  # numba comes with it, so not before it is needed
 
         if k < 1:
@@ -423,16 +421,16 @@ def _fit(fitting: bool, one: Any, other: Any) -> None:
         raise ValueError(f"arrays of shapes {one.shape} and {other.shape} do not fit together")
 
 
-def _compressed(matrix: sparse.csr_array, dtype: np.dtype[Any]) -> Compressed:
+def _compressed(matrix: Sparse, dtype: np.dtype[Any]) -> Compressed:
     """Row starts, ascending columns and values, laid out as the loops are compiled for."""
-    rows = sparse.csr_array(matrix)
+    rows = scipy.sparse.csr_array(matrix)
     if not rows.has_sorted_indices:
         rows = rows.sorted_indices()
     starts, columns = _plain(rows.indptr, np.int64), _plain(rows.indices, np.int32)
     return starts, columns, _plain(rows.data, dtype)
 
 
-def _entries(left: sparse.csr_array, right: Panels) -> Compressed:
+def _entries(left: Sparse, right: Panels) -> Compressed:
     """The left side of a product, as the loops are compiled for."""
     if left.shape[1] != right.n:
         raise ValueError(f"{left.shape[1]} columns times {right.n} rows do not fit together")

@@ -31,12 +31,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.linalg import blas, shares
 from recbench.linalg.rows import checked, every, places_of
 from recbench.linalg.shares import Share
-from recbench.linalg.types import Counts, Flags, Floats, Indices, Vector
+from recbench.linalg.types import Counts, Flags, Floats, Indices, Sparse, Vector
 
 ROW_COST = 4
 """Entering and leaving a row costs about as much as so many neighbours."""
@@ -79,7 +79,7 @@ class Graph:
     """For each neighbour of a column: which of the ones, by rows, it is."""
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array) -> "Graph":
+    def of(cls, matrix: Sparse) -> "Graph":
         """The graph of a binary matrix."""
         if sum(matrix.shape) >= 2**31 or matrix.nnz >= 2**31:
             raise ValueError("a graph has less than 2^31 nodes and edges")
@@ -89,7 +89,9 @@ class Graph:
             raise ValueError("a graph is made of rows with ascending columns, each of them once")
         rows, count = matrix.shape[0], np.int64(matrix.nnz)
         numbers = np.arange(count, dtype=np.int32)
-        turned = sparse.csr_array((numbers, matrix.indices, matrix.indptr), matrix.shape).tocsc()
+        turned = scipy.sparse.csr_array(
+            (numbers, matrix.indices, matrix.indptr), matrix.shape
+        ).tocsc()
         return cls(
             np.concatenate([matrix.indptr, turned.indptr[1:] + count], dtype=np.int64),
             np.concatenate([matrix.indices + np.int64(rows), turned.indices]).astype(np.uint32),

@@ -4,9 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from scipy import sparse
-
 from recbench.errors import RecbenchError, check_takes, home_of, located, of_kind
+from recbench.linalg.types import Sparse
 from recbench.models.context import Context
 from recbench.models.scorers import Scorer
 from recbench.params import Described
@@ -43,18 +42,16 @@ class Family(ABC, Generic[M]):
         """Name the heavy step this model needs; equal keys are fitted in one go."""
 
     @abstractmethod
-    def fit(self, models: Sequence[M], train: sparse.csr_array, ctx: Context) -> Sequence[Fit]:
+    def fit(self, models: Sequence[M], train: Sparse, ctx: Context) -> Sequence[Fit]:
         """Fit a group of models of equal key; one Scorer each, in order.
 
         What stops all of them is raised. What stops one is returned in its place.
         """
 
-    def refuse(self, models: Sequence[M], train: sparse.csr_array, ctx: Context) -> None:
+    def refuse(self, models: Sequence[M], train: Sparse, ctx: Context) -> None:
         """Raise Refused where a fit would, whatever the machine has; a dry run asks beforehand."""
 
-    def operations(
-        self, models: Sequence[M], train: sparse.csr_array, ctx: Context
-    ) -> float | None:
+    def operations(self, models: Sequence[M], train: Sparse, ctx: Context) -> float | None:
         """Floating-point operations of fitting a group, nearly all in matrix products; None where
         that cannot be told beforehand.
         """
@@ -68,9 +65,7 @@ class Alone(Family["Model"]):
         """Its text: every model is a group of its own."""
         return model.text
 
-    def fit(
-        self, models: Sequence["Model"], train: sparse.csr_array, ctx: Context
-    ) -> Sequence[Fit]:
+    def fit(self, models: Sequence["Model"], train: Sparse, ctx: Context) -> Sequence[Fit]:
         """Fit one after the other."""
         for model in models:
             if type(model).fit is Model.fit:  # which would ask this family
@@ -126,12 +121,12 @@ class Model(Described):
         """Whether its family does; a model that is fitted alone may say so itself."""
         return self.family.reserves
 
-    def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
+    def fit(self, train: Sparse, ctx: Context) -> Scorer:
         """Fit one model. Models of a sharing family inherit this and implement the family."""
         return fit_alone(self, train, ctx)
 
 
-def fit_alone(model: Model, train: sparse.csr_array, ctx: Context) -> Scorer:
+def fit_alone(model: Model, train: Sparse, ctx: Context) -> Scorer:
     """Fit one model by its family, as a run does, or raise why it could not be fitted."""
     (fitted,) = fit_together([model], train, ctx)
     if isinstance(fitted, RecbenchError):
@@ -139,7 +134,7 @@ def fit_alone(model: Model, train: sparse.csr_array, ctx: Context) -> Scorer:
     return fitted
 
 
-def fit_together(models: Sequence[Model], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+def fit_together(models: Sequence[Model], train: Sparse, ctx: Context) -> list[Fit]:
     """Fit models of one group by their family, and see that each has a Scorer, or a reason."""
     family = models[0].family
     what = f"fit of the family of {models[0].name}"

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.errors import RecbenchError, Refused
+from recbench.linalg.types import Sparse
 from recbench.models.base import Model, fit_alone, fit_together
 from recbench.models.context import Context
 from recbench.models.scorers import Query, Scorer
@@ -25,23 +26,21 @@ def check_model(model: Model) -> Iterator[CheckResult]:
     return CONTRACT.check(model)
 
 
-def example(users: int = 40, items: int = 12, seed: int = 7) -> sparse.csr_array:
+def example(users: int = 40, items: int = 12, seed: int = 7) -> Sparse:
     """Two tastes: even users have mostly even items, odd users mostly odd ones."""
     rng = np.random.default_rng(seed)
     alike = np.equal.outer(np.arange(users) % 2, np.arange(items) % 2)
     dense = rng.random((users, items)) < np.where(alike, 0.6, 0.15)
-    return sparse.csr_array(dense.astype(np.float32))
+    return scipy.sparse.csr_array(dense.astype(np.float32))
 
 
-def fit(
-    model: Model, train: sparse.csr_array, seed: int = 0, threads: int = 1, stop: int = 0
-) -> Scorer:
+def fit(model: Model, train: Sparse, seed: int = 0, threads: int = 1, stop: int = 0) -> Scorer:
     """Fit one model alone, through its family, as a run does."""
     context = Context(seed=seed, threads=threads, dtype=np.float64, stop=stop)
     return fit_alone(model, train, context)
 
 
-def scores(scorer: Scorer, history: sparse.csr_array) -> np.ndarray:
+def scores(scorer: Scorer, history: Sparse) -> np.ndarray:
     """Scores of the users of `history`, the rows of the train matrix."""
     return np.asarray(scorer.score(history, np.arange(history.shape[0], dtype=np.int32)))
 
@@ -80,7 +79,7 @@ def _stranger(model: Model) -> None:
     if model.trained_users_only:
         return  # it says so itself, and splits of other users are refused before a fit
     train = example()
-    nobody = sparse.csr_array(np.zeros((1, train.shape[1]), dtype=np.float32))
+    nobody = scipy.sparse.csr_array(np.zeros((1, train.shape[1]), dtype=np.float32))
     try:
         block = np.asarray(fit(model, train).score(nobody, np.array([-1], dtype=np.int32)))
     except Refused as refusal:
@@ -95,8 +94,8 @@ def _stranger(model: Model) -> None:
 @CONTRACT.rule
 def _small(model: Model) -> None:
     """One item, and one user, are data too."""
-    one_item = sparse.csr_array(np.ones((3, 1), dtype=np.float32))
-    one_user = sparse.csr_array(np.array([[1.0, 0.0, 1.0]], dtype=np.float32))
+    one_item = scipy.sparse.csr_array(np.ones((3, 1), dtype=np.float32))
+    one_user = scipy.sparse.csr_array(np.array([[1.0, 0.0, 1.0]], dtype=np.float32))
     for train in (one_item, one_user):
         block = scores(fit(model, train), train)
         assert block.shape == train.shape, f"{block.shape} scores for a matrix of {train.shape}"
@@ -107,7 +106,9 @@ def _small(model: Model) -> None:
 def _unknown_item(model: Model) -> None:
     """An item that nobody has does no harm."""
     train = example()
-    train = sparse.csr_array(sparse.hstack([train, sparse.csr_array((train.shape[0], 1))]))
+    train = scipy.sparse.csr_array(
+        scipy.sparse.hstack([train, scipy.sparse.csr_array((train.shape[0], 1))])
+    )
     train = train.astype(np.float32)
     assert np.isfinite(scores(fit(model, train), train)).all(), "some scores are not finite"
 

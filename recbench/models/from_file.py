@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.errors import DataError, RecbenchError, Refused, UsageError
 from recbench.linalg.topk import Scales, Top
-from recbench.linalg.types import Floats, Indices, Integers, Progress, silent
+from recbench.linalg.types import Floats, Indices, Integers, Progress, Sparse, silent
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.scorers import Base, Query, Scorer
@@ -29,10 +29,10 @@ COLUMNS = ("user", "item", "score")
 class Lists(Base):
     """A list of scored items for each user of one part, in the order of that part."""
 
-    def __init__(self, scores: sparse.csr_array) -> None:
+    def __init__(self, scores: Sparse) -> None:
         self.scores = scores
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """The scores, with less than the least for every item that is not listed."""
         if history.shape[0] != self.scores.shape[0]:
             raise RecbenchError("lists from a file rank the users they were made for, all at once")
@@ -91,7 +91,7 @@ class FromFile(Model):
         """Apart from the models of recbench, whatever the label."""
         return f"file:{self.label or Path(self.path).stem}"
 
-    def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
+    def fit(self, train: Sparse, ctx: Context) -> Scorer:
         """Line the lists up with the users and items that are about to be ranked."""
         assert ctx.audience is not None
         users, items = ctx.audience
@@ -106,7 +106,7 @@ class FromFile(Model):
         if not np.isfinite(scores).all():
             raise RecbenchError(f"{self.path} has scores that are not finite")
         shape = (len(users), len(items))
-        lists = sparse.csr_array((scores, (rows[keep], columns[keep])), shape=shape)
+        lists = scipy.sparse.csr_array((scores, (rows[keep], columns[keep])), shape=shape)
         if lists.nnz < keep.sum():
             raise RecbenchError(f"{self.path} lists an item twice for one user")
         lists.sort_indices()

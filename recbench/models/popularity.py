@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg.real import real
-from recbench.linalg.types import Floats, Indices
+from recbench.linalg.types import Floats, Indices, Sparse
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.scorers import Base, Scorer
@@ -19,7 +18,7 @@ class Constant(Base):
 
     scores: Floats
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Repeat the scores, one row per user."""
         return np.broadcast_to(real(self.scores), (history.shape[0], len(self.scores)))
 
@@ -29,7 +28,7 @@ class Constant(Base):
 class Popularity(Model):
     """Rank items by how many training users have them."""
 
-    def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
+    def fit(self, train: Sparse, ctx: Context) -> Scorer:
         """Count the users of every item."""
         counts = np.bincount(train.indices, minlength=train.shape[1])
         return Scorer(Constant(counts.astype(np.float32)))

@@ -25,14 +25,13 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr, places_of, with_cells
 from recbench.errors import DataError, RecbenchError, UsageError, unknown
 from recbench.fields import checked, parsed
 from recbench.files import DIGEST, digest_of_file, is_sealed, sealed
 from recbench.linalg.locked import locked
-from recbench.linalg.types import Progress, silent
+from recbench.linalg.types import Progress, Sparse, silent
 from recbench.models.base import fit_alone
 from recbench.models.context import Context
 from recbench.models.scorers import Base, Query, Scorer
@@ -70,7 +69,7 @@ class People:
     """The users that a model was fitted on, and what they had."""
 
     ids: pa.Array
-    history: sparse.csr_array
+    history: Sparse
 
     @cached_property
     def places(self) -> dict[Id, int]:

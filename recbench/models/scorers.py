@@ -12,29 +12,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused, check_takes, home_of, located
 from recbench.fields import LARGEST
 from recbench.linalg import topk
 from recbench.linalg.real import real
 from recbench.linalg.topk import Panels, Scale, Scales, Top
-from recbench.linalg.types import Floats, Indices, Progress, silent
+from recbench.linalg.types import Floats, Indices, Progress, Sparse, silent
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
     """Whom to rank for: the k best items of each of some users."""
 
-    history: sparse.csr_array
+    history: Sparse
     """What each user has."""
     rows: Indices
     """Each user's row in the train matrix, -1 for users not trained on."""
-    seen: sparse.csr_array
+    seen: Sparse
     """What must not be recommended to each user: the items stored here."""
     k: int
 
-    def block(self, start: int, stop: int) -> tuple[sparse.csr_array, Indices]:
+    def block(self, start: int, stop: int) -> tuple[Sparse, Indices]:
         """The history and rows of some of the users."""
         return self.history[start:stop], self.rows[start:stop]
 
@@ -45,7 +44,7 @@ class Base(ABC):
     n_items: int
 
     @abstractmethod
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Score every item for every user of a block: users x items, all finite.
 
         `rows` holds each user's row in the train matrix, -1 for users not trained on.
@@ -98,7 +97,7 @@ class ItemItem(Base):
         self.weights = topk.DensePanels(weights) if isinstance(weights, np.ndarray) else weights
         self.n_items = self.weights.n
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Multiply the histories with the weights."""
         return topk.product(history, self.weights)
 
@@ -112,10 +111,10 @@ class ItemItem(Base):
 class SparseItemItem(Base):
     """The same with a sparse w, which is stored by rows: each item's votes for others."""
 
-    def __init__(self, weights: sparse.csr_array) -> None:
+    def __init__(self, weights: Sparse) -> None:
         self.weights, self.n_items = weights, weights.shape[1]
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Add up the votes of every history."""
         votes = history.astype(self.weights.dtype) @ self.weights
         return np.asarray(votes.toarray())
@@ -127,7 +126,7 @@ class SparseItemItem(Base):
         )
 
 
-Strangers = Callable[[sparse.csr_array], Floats]
+Strangers = Callable[[Sparse], Floats]
 """Vectors from histories."""
 
 
@@ -137,7 +136,7 @@ class FoldIn:
     def __init__(self, trained: Floats, strangers: Strangers) -> None:
         self.trained, self.strangers = trained, strangers
 
-    def __call__(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def __call__(self, history: Sparse, rows: Indices) -> Floats:
         """The factors of a block of users."""
         new = rows < 0
         if not new.any():
@@ -168,14 +167,14 @@ class Factors(Base):
 
     def __init__(
         self,
-        users: Floats | Callable[[sparse.csr_array, Indices], Floats],
+        users: Floats | Callable[[Sparse, Indices], Floats],
         items: Floats,
         bias: Floats | None = None,
     ) -> None:
         self.users, self.items, self.bias = users, items, bias
         self.n_items = len(items)
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Multiply user factors with item factors."""
         block = self._left(history, rows) @ self.items.T
         return block if self.bias is None else block + self.bias
@@ -190,7 +189,7 @@ class Factors(Base):
             left, self.items, self.bias, query.seen, query.k, scales, progress
         )
 
-    def _left(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def _left(self, history: Sparse, rows: Indices) -> Floats:
         """The factors of some users."""
         if callable(self.users):
             return self.users(history, rows)
@@ -252,7 +251,7 @@ class Scorer:
         except (AttributeError, TypeError, ValueError) as error:
             raise RecbenchError(f"the trace of the fit is not made of numbers ({error})") from error
 
-    def score(self, history: sparse.csr_array, rows: Indices | None = None) -> Floats:
+    def score(self, history: Sparse, rows: Indices | None = None) -> Floats:
         """Score every item for every user of a block (a small one: the result is dense)."""
         if rows is None:
             rows = np.full(history.shape[0], -1, dtype=np.int32)

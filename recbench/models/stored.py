@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.errors import DataError, RecbenchError
 from recbench.linalg.tiles import Tiles
@@ -103,7 +103,7 @@ class Writer:
         if isinstance(value, np.ndarray):
             np.save(self.folder / f"{number}.npy", value, allow_pickle=False)
             return {"array": f"{number}.npy"}
-        if isinstance(value, sparse.csr_array):
+        if isinstance(value, scipy.sparse.csr_array):
             parts = [self.plain(part) for part in (value.data, value.indices, value.indptr)]
             return {"matrix": parts, "shape": list(value.shape)}
         if isinstance(value, Tiles):
@@ -138,7 +138,7 @@ class Reader:
                 return self._array(name)
             case {"matrix": [data, indices, indptr], "shape": [int(rows), int(columns)]}:
                 arrays = tuple(self.object(part) for part in (data, indices, indptr))
-                return sparse.csr_array(arrays, shape=(rows, columns), copy=False)
+                return scipy.sparse.csr_array(arrays, shape=(rows, columns), copy=False)
             case {"tiles": "tiles"}:
                 return Tiles.open(self.folder / "tiles")
             case {"kind": str(kind), "with": dict(made_with)} if kind in KINDS:

@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from recbench.data.dataset import Dataset, with_cells
 from recbench.errors import DataError, UsageError, check_takes, home_of, located, of_kind
-from recbench.linalg.types import Integers
+from recbench.linalg.types import Integers, Sparse
 from recbench.params import Described, param
 from recbench.splits.rows import pick
 from recbench.splits.types import Part, Split
@@ -84,9 +83,7 @@ def times_of(data: Dataset, instead: str) -> Integers:
     return data.time
 
 
-def part_of(
-    train: sparse.csr_array, target: sparse.csr_array, hidden: sparse.csr_array | None = None
-) -> Part:
+def part_of(train: Sparse, target: Sparse, hidden: "Sparse | None" = None) -> Part:
     """Make the Part of all users with something to find; all matrices have the users as rows.
 
     A user without a row in `train` is one the model never met.

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
 
 from recbench.data.dataset import Dataset
 from recbench.data.interactions import PARTS
-from recbench.linalg.types import Indices
+from recbench.linalg.types import Indices, Sparse
 from recbench.registry import SPLITS, CheckResult, Contract, build
 from recbench.splits.base import SplitRule
 from recbench.splits.types import Part, Split
@@ -58,18 +57,18 @@ def example(users: int = 80, items: int = 25, seed: int = 7) -> Dataset:
     )
 
 
-def _parts(split: Split) -> Iterator[tuple[str, Part, sparse.csr_array]]:
+def _parts(split: Split) -> Iterator[tuple[str, Part, Sparse]]:
     """The name of each part, the part, and what is fitted on before it."""
     for name in ("valid", "test"):
         train, part = split.stage(name)
         yield name, part, train
 
 
-def _rows(matrix: sparse.csr_array) -> Indices:
+def _rows(matrix: Sparse) -> Indices:
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
 
 
-def _common(a: sparse.csr_array, b: sparse.csr_array) -> int:
+def _common(a: Sparse, b: Sparse) -> int:
     """How many cells two matrices have both filled."""
     return int((a.astype(bool).multiply(b.astype(bool))).nnz)
 

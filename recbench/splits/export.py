@@ -12,12 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy import sparse
 
 from recbench.data.dataset import Dataset
 from recbench.errors import DataError
 from recbench.files import atomic_path
-from recbench.linalg.types import Indices
+from recbench.linalg.types import Indices, Sparse
 from recbench.splits.types import Part, Split
 
 
@@ -25,7 +24,7 @@ from recbench.splits.types import Part, Split
 class Pairs:
     """One matrix to write: the dataset's user of each row, its item of each column, their ids."""
 
-    matrix: sparse.csr_array
+    matrix: Sparse
     users: Indices
     items: Indices
     data: Dataset
@@ -72,7 +71,7 @@ def export(data: Dataset, split: Split, form: str, folder: Path) -> list[Path]:
     return files
 
 
-def matrices(split: Split, n_users: int) -> Iterator[tuple[str, sparse.csr_array, Indices]]:
+def matrices(split: Split, n_users: int) -> Iterator[tuple[str, Sparse, Indices]]:
     """Name, matrix and the dataset's user for each row, of everything there is to write."""
     everyone = np.arange(n_users, dtype=np.int32) if split.users is None else split.users
     yield "train", split.train, everyone
@@ -82,7 +81,7 @@ def matrices(split: Split, n_users: int) -> Iterator[tuple[str, sparse.csr_array
         yield name, part.target, part.users
 
 
-def _is_train(part: Part, train: sparse.csr_array) -> bool:
+def _is_train(part: Part, train: Sparse) -> bool:
     """Whether every history is the user's row of the train matrix."""
     if (part.train_rows < 0).any():
         return False

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.data.interactions import PARTS
 from recbench.errors import DataError, UsageError
-from recbench.linalg.types import Counts
+from recbench.linalg.types import Counts, Sparse
 from recbench.params import param
 from recbench.registry import SPLITS
 from recbench.splits.base import (
@@ -70,7 +69,7 @@ class Given(SplitRule):
             notes=notes,
         )
 
-    def _carve(self, given: sparse.csr_array) -> list[sparse.csr_array]:
+    def _carve(self, given: Sparse) -> list[Sparse]:
         """Divide the given train matrix: each user's items shuffled, users and items ascending."""
         counts = np.diff(given.indptr).astype(np.int64)
         items = given.indices.copy()
@@ -84,7 +83,7 @@ class Given(SplitRule):
         return np.column_stack([counts - valid, valid])
 
 
-def _matrix(data: Dataset, part: str) -> sparse.csr_array:
+def _matrix(data: Dataset, part: str) -> Sparse:
     rows = np.flatnonzero(data.part == PARTS.index(part))
     return binary_csr(data.user[rows], data.item[rows], (data.n_users, data.n_items))
 

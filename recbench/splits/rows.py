@@ -7,9 +7,9 @@ splits are defined by it.
 from itertools import pairwise
 
 import numpy as np
-from scipy import sparse
+import scipy
 
-from recbench.linalg.types import Counts, Indices, Integers
+from recbench.linalg.types import Counts, Indices, Integers, Sparse
 
 
 def first_seen(index: Indices, size: int) -> Indices:
@@ -29,7 +29,7 @@ def by_user(user: Indices, n_users: int) -> tuple[Indices, Counts]:
     """
     n = len(user)
     entries = (np.ones(n, dtype=np.int8), user, np.arange(n + 1, dtype=np.int32))
-    table = sparse.csc_array(entries, shape=(n_users, n)).tocsr()
+    table = scipy.sparse.csc_array(entries, shape=(n_users, n)).tocsr()
     return table.indices, np.diff(table.indptr).astype(np.int64)
 
 
@@ -70,7 +70,7 @@ def shuffle_users(values: Indices, counts: Counts, seed: int, visit: Indices | N
         shuffle(values[start:stop])
 
 
-def deal(items: Indices, sizes: Counts, n_items: int) -> list[sparse.csr_array]:
+def deal(items: Indices, sizes: Counts, n_items: int) -> list[Sparse]:
     """Deal each user's items, as they lie, into one matrix per column of `sizes`.
 
     `items` holds the users' slices one after the other; `sizes[u, k]` says how many of the
@@ -81,18 +81,18 @@ def deal(items: Indices, sizes: Counts, n_items: int) -> list[sparse.csr_array]:
     return [_rows_of_ones(items[part == k], sizes[:, k], n_items) for k in range(n_parts)]
 
 
-def _rows_of_ones(items: Indices, counts: Counts, n_items: int) -> sparse.csr_array:
+def _rows_of_ones(items: Indices, counts: Counts, n_items: int) -> Sparse:
     ones = np.ones(len(items), dtype=np.float32)
     indptr = offsets(counts).astype(np.int32)
-    matrix = sparse.csr_array((ones, items, indptr), shape=(len(counts), n_items))
+    matrix = scipy.sparse.csr_array((ones, items, indptr), shape=(len(counts), n_items))
     matrix.sort_indices()
     return matrix
 
 
-def pick(matrix: sparse.csr_array, rows: Indices) -> sparse.csr_array:
+def pick(matrix: Sparse, rows: Indices) -> Sparse:
     """Take some rows of a matrix of ones, in ascending order; all of them costs nothing."""
     if len(rows) == matrix.shape[0]:
         return matrix
     picked = matrix[rows]
     ones = matrix.data[: picked.nnz]  # shared: they would be half of what a part weighs
-    return sparse.csr_array((ones, picked.indices, picked.indptr), shape=picked.shape)
+    return scipy.sparse.csr_array((ones, picked.indices, picked.indptr), shape=picked.shape)

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.errors import DataError, UsageError
-from recbench.linalg.types import Counts, Indices
+from recbench.linalg.types import Counts, Indices, Sparse
 from recbench.params import param
 from recbench.registry import SPLITS
 from recbench.splits.base import SplitRule, check_data, check_part, fraction, legacy_seed
@@ -107,9 +106,7 @@ class Strong(SplitRule):
         check_part(self, data, stage, part, ADVICE)
         return part
 
-    def _cut(
-        self, user: Indices, columns: Indices, shape: tuple[int, int]
-    ) -> list[sparse.csr_array]:
+    def _cut(self, user: Indices, columns: Indices, shape: tuple[int, int]) -> list[Sparse]:
         """Draw the items to find among each user's rows in file order, users ascending.
 
         The stream starts anew for each part. Users with too few rows draw nothing.

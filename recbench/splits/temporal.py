@@ -5,11 +5,10 @@ from datetime import UTC, date, datetime
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
 from recbench.errors import DataError, UsageError
-from recbench.linalg.types import Integers
+from recbench.linalg.types import Integers, Sparse
 from recbench.params import param
 from recbench.registry import SPLITS
 from recbench.splits.base import SplitRule, check_data, check_part, part_of, refit, times_of
@@ -147,13 +146,11 @@ def _day(time: int) -> str:
         return str(time)
 
 
-def _matrix(data: Dataset, rows: Any) -> sparse.csr_array:
+def _matrix(data: Dataset, rows: Any) -> Sparse:
     return binary_csr(data.user[rows], data.item[rows], (data.n_users, data.n_items))
 
 
-def _learnt(
-    target: sparse.csr_array, train: sparse.csr_array, stage: str, notes: dict[str, int]
-) -> sparse.csr_array:
+def _learnt(target: Sparse, train: Sparse, stage: str, notes: dict[str, int]) -> Sparse:
     """Leave out the rows of users, then those of items, that are not in `train`; count them."""
     users = np.diff(train.indptr) > 0
     items = np.bincount(train.indices, minlength=train.shape[1]) > 0

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scipy import sparse
-
 from recbench.linalg.locked import checksum, parts
-from recbench.linalg.types import Indices
+from recbench.linalg.types import Indices, Sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +16,13 @@ class Part:
     Matrices may be shared between the parts and the train matrix: read them, never write.
     """
 
-    history: sparse.csr_array
-    target: sparse.csr_array
+    history: Sparse
+    target: Sparse
     users: Indices
     """The row of the dataset that each row here stands for."""
     train_rows: Indices
     """The row of the train matrix for each row here; -1 for a user the model never met."""
-    hidden: sparse.csr_array | None = None
+    hidden: "Sparse | None" = None
 
     def __post_init__(self) -> None:
         """Refuse matrices that do not speak of the same users and items."""
@@ -34,7 +32,7 @@ class Part:
             raise ValueError(f"a Part of shapes {sorted(shapes)} for {sorted(rows)} users")
 
     @property
-    def seen(self) -> sparse.csr_array:
+    def seen(self) -> Sparse:
         """The items that must not be recommended."""
         return self.history if self.hidden is None else self.hidden
 
@@ -48,12 +46,12 @@ class Split:
     """
 
     text: str
-    train: sparse.csr_array
+    train: Sparse
     valid: Part
     test: Part
     items: Indices
     """The item of the dataset that each column stands for."""
-    full: sparse.csr_array | None = None
+    full: "Sparse | None" = None
     """`train` and what validation took from it, where the rule refits; else None."""
     users: Indices | None = None
     """The user of the dataset that each row of `train` and `full` stands for; None: row u is u."""
@@ -70,7 +68,7 @@ class Split:
                 arrays += parts(matrix)
         return checksum(arrays)
 
-    def stage(self, part: str) -> tuple[sparse.csr_array, Part]:
+    def stage(self, part: str) -> tuple[Sparse, Part]:
         """Return what to fit on and what to score on for 'valid' or 'test'."""
         if part == "valid":
             return self.train, self.valid

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from recbench.data.dataset import Dataset
-from recbench.linalg.types import Counts
+from recbench.linalg.types import Counts, Sparse
 from recbench.registry import SPLITS
 from recbench.splits.base import (
     SplitRule,
@@ -67,7 +66,7 @@ class UserRatio(SplitRule):
             notes=notes,
         )
 
-    def _draw(self, data: Dataset) -> list[sparse.csr_array]:
+    def _draw(self, data: Dataset) -> list[Sparse]:
         """Give the rows of train, validation and test; users draw in order of first appearance.
 
         Before the shuffle a user's rows are sorted by time, ties in file order. Data without

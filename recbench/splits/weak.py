@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from recbench.data.dataset import Dataset, binary_csr
-from recbench.linalg.types import Counts, Integers
+from recbench.linalg.types import Counts, Integers, Sparse
 from recbench.registry import SPLITS
 from recbench.splits.base import (
     SplitRule,
@@ -68,7 +67,7 @@ class Weak(SplitRule):
             notes=notes,
         )
 
-    def _draw(self, data: Dataset) -> list[sparse.csr_array]:
+    def _draw(self, data: Dataset) -> list[Sparse]:
         """Give the rows of train, validation and test, before any item is dropped."""
         rows = binary_csr(data.user, data.item, (data.n_users, data.n_items))
         counts, items = np.diff(rows.indptr).astype(np.int64), rows.indices
@@ -89,5 +88,5 @@ class Weak(SplitRule):
         return np.column_stack([train, valid, held_out - valid])
 
 
-def _columns(matrix: sparse.csr_array, items: Integers) -> sparse.csr_array:
+def _columns(matrix: Sparse, items: Integers) -> Sparse:
     return matrix if len(items) == matrix.shape[1] else matrix[:, items]

@@ -42,6 +42,33 @@ def test_help_imports_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
+HEAVY = ("numba", "pandas", "scipy.linalg", "scipy.sparse")
+"""What fits and results need, and what only lists or explains does not."""
+
+
+@pytest.mark.parametrize(
+    ("commands", "heavy"),
+    [
+        (["list models", "list losses", "list metrics", "info deql-l2", "info mult-vae",
+          "info ndcg"], ("pyarrow", *HEAVY)),
+        (["list datasets", "list splits", "list readers", "info debian", "info strong"], HEAVY),
+    ],
+    ids=["models", "data"],
+)  # fmt: skip
+def test_lists_and_explanations_import_only_what_they_need(commands, heavy):
+    code = (
+        "import sys; from recbench.cli import main\n"
+        f"for command in {commands}:\n"
+        "    try: main(command.split())\n"
+        "    except SystemExit as end: assert not end.code, command\n"
+        f"    found = {set(heavy)} & set(sys.modules)\n"
+        "    if found: sys.exit(f'recbench {command} imports {found}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
 def test_the_module_runs_as_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "recbench", "--version"], capture_output=True, text=True

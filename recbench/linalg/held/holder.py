@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg import blas, topk
 from recbench.linalg.gram import gram
@@ -30,7 +29,7 @@ from recbench.linalg.sweep import BlockRowSweep
 from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import RAISE_DIAGONAL, Tiles
 from recbench.linalg.topk import NotFinite, Scales, Top
-from recbench.linalg.types import Indices, Matrix, Progress, Vector, silent
+from recbench.linalg.types import Indices, Matrix, Progress, Sparse, Vector, silent
 
 
 class Broken(Exception):
@@ -55,7 +54,7 @@ class Fetch(Protocol):
 class Source:
     """What the matrix is made of: RᵀR, and what is added to its diagonal."""
 
-    matrix: sparse.csr_array
+    matrix: Sparse
     added: Vector | float
 
 
@@ -63,8 +62,8 @@ class Source:
 class Asked:
     """A ranking that is wanted of all holders, each for its own columns."""
 
-    history: sparse.csr_array
-    seen: sparse.csr_array
+    history: Sparse
+    seen: Sparse
     k: int
     scales: Scales
     kept: Indices | None = None

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from scipy import sparse
-
+from recbench.linalg.types import Sparse
 from recbench.models.base import Model
 from recbench.models.deep.family import C, deep
 from recbench.models.deep.shape import LIKELIHOODS, Shape
@@ -60,12 +59,12 @@ def _auto_encoder(name: str) -> Callable[[C], C]:
     return keep
 
 
-def _numbers(model: _Shaped, train: sparse.csr_array) -> tuple[int, int]:
+def _numbers(model: _Shaped, train: Sparse) -> tuple[int, int]:
     """How many numbers are trained, and how many a step makes on its way."""
     return model.shape.numbers(*train.shape, model.training.batch)
 
 
-def _net(model: _Shaped, train: sparse.csr_array, place: "Place") -> "Net":
+def _net(model: _Shaped, train: Sparse, place: "Place") -> "Net":
     """What is trained, as it is before the first step."""
     from recbench.models.deep.nets.autoencoders import Autoencoder
 

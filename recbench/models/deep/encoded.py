@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy import sparse, special
+from scipy import special
 
-from recbench.linalg.types import Floats, Indices
+from recbench.linalg.types import Floats, Indices, Sparse
 
 ACTIVATIONS: Mapping[str, Callable[[Floats], Floats]] = {
     "tanh": np.tanh,
@@ -32,7 +32,7 @@ class Encoded:
         """
         self.enter, self.layers, self.scaled, self.users = enter, layers, scaled, users
 
-    def __call__(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def __call__(self, history: Sparse, rows: Indices) -> Floats:
         """The factors of a block of users."""
         values = np.asarray(history.astype(self.enter.dtype) @ self.enter)
         if self.scaled:

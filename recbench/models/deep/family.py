@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg import blas
+from recbench.linalg.types import Sparse
 from recbench.models.base import Family, Fit
 from recbench.models.context import Context
 from recbench.models.deep.library import EXTRA, session
@@ -37,10 +37,10 @@ class Deep(Protocol):
     def text(self) -> str:
         """The canonical text of the model."""
 
-    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
+    def numbers(self, train: Sparse) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+    def net(self, train: Sparse, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
 
 
@@ -53,7 +53,7 @@ class DeepFamily(Family[Deep]):
         """Everything but the number of epochs, unless validation has a say in that."""
         return but_for_epochs(model)
 
-    def fit(self, models: Sequence[Deep], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+    def fit(self, models: Sequence[Deep], train: Sparse, ctx: Context) -> list[Fit]:
         """Train for as long as the longest asks; each gets what there is when it would end."""
         counts = [model.training.epochs for model in models]
         longest = models[int(np.argmax(counts))]
@@ -68,9 +68,7 @@ class DeepFamily(Family[Deep]):
                 schedule = longest.training.schedule
                 return run(fit, ctx, longest.name, longest.text, schedule, counts)
 
-    def operations(
-        self, models: Sequence[Deep], train: sparse.csr_array, ctx: Context
-    ) -> float | None:
+    def operations(self, models: Sequence[Deep], train: Sparse, ctx: Context) -> float | None:
         """Three products of matrices in every step, where these take nearly all of the time."""
         longest = max(models, key=lambda model: model.training.epochs)
         shape = getattr(longest, "shape", None)
@@ -90,7 +88,7 @@ def deep(name: str) -> Callable[[C], C]:
     return keep
 
 
-def _reserve(model: Deep, train: sparse.csr_array, ctx: Context) -> None:
+def _reserve(model: Deep, train: Sparse, ctx: Context) -> None:
     """Say what does not fit in memory, before anything is made."""
     (users, items), size = train.shape, np.dtype(ctx.dtype).itemsize
     trained, passing = model.numbers(train)

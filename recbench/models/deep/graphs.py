@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from scipy import sparse
-
+from recbench.linalg.types import Sparse
 from recbench.models.base import Model
 from recbench.models.deep.family import C, deep
 from recbench.models.deep.layers import Attending, Gathered, Layers, Mixed, Routed
@@ -44,7 +43,7 @@ def _graph_model(name: str) -> Callable[[C], C]:
     return keep
 
 
-def _numbers(model: _Layered, train: sparse.csr_array) -> tuple[int, int]:
+def _numbers(model: _Layered, train: Sparse) -> tuple[int, int]:
     """How many numbers are trained, and how many a step makes on its way."""
     return model.shape.numbers(*train.shape, train.nnz)
 
@@ -60,7 +59,7 @@ class Ngcf(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Mixed = inlined(Mixed, layers=3)
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+    def net(self, train: Sparse, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
         from recbench.models.deep.nets.ngcf import Ngcf as Net
 
@@ -78,7 +77,7 @@ class Gat(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Attending = inlined(Attending)
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+    def net(self, train: Sparse, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
         from recbench.models.deep.nets.gat import Gat as Net
 
@@ -98,7 +97,7 @@ class PinSage(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-5)
     shape: Gathered = inlined(Gathered)
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+    def net(self, train: Sparse, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
         from recbench.models.deep.nets.pinsage import PinSage as Net
 
@@ -116,7 +115,7 @@ class Dgcf(Model):
     training: Training = inlined(Training, epochs=100, rate=0.003, batch=BATCH, l2=1e-3)
     shape: Routed = inlined(Routed, layers=1)
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+    def net(self, train: Sparse, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
         from recbench.models.deep.nets.dgcf import Dgcf as Net
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scipy import sparse
-
+from recbench.linalg.types import Sparse
 from recbench.models.base import Model
 from recbench.models.deep.family import deep
 from recbench.models.deep.training import Training
@@ -41,7 +40,7 @@ class NeuMf(Model):
         """Of the layers of the tower."""
         return [max(1, self.factors >> at) for at in range(self.layers)]
 
-    def numbers(self, train: sparse.csr_array) -> tuple[int, int]:
+    def numbers(self, train: Sparse) -> tuple[int, int]:
         """How many numbers are trained, and how many a step makes on its way."""
         faced = min(self.training.batch, train.nnz) * (1 + min(self.drawn, train.shape[1]))
         return (
@@ -49,7 +48,7 @@ class NeuMf(Model):
             2 * faced * (3 * self.factors + sum(self.widths)),
         )
 
-    def net(self, train: sparse.csr_array, place: "Place") -> "Net":
+    def net(self, train: Sparse, place: "Place") -> "Net":
         """What is trained, as it is before the first step."""
         from recbench.models.deep.nets.towers import Pairs
 

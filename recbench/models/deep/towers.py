@@ -7,10 +7,9 @@ are made once, so that a pair costs what comes after that.
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg import blas
-from recbench.linalg.types import Floats, Indices
+from recbench.linalg.types import Floats, Indices, Sparse
 from recbench.models.scorers import Base, refuse_strangers
 
 PANEL = 1024
@@ -31,7 +30,7 @@ class Towers(Base):
         self.users, self.items, self.of_users, self.of_items = users, items, of_users, of_items
         self.layers, self.n_items = layers, len(items)
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Go through the layers user by user, panel by panel."""
         refuse_strangers(rows)
         block = self.users[rows] @ self.items.T

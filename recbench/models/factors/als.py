@@ -11,12 +11,11 @@ from dataclasses import dataclass, make_dataclass, replace
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
-from scipy import sparse
 
 from recbench.errors import RecbenchError, check_takes, of_kind
 from recbench.linalg import blas
 from recbench.linalg.normal import Basis, Pattern, Terms, column_weights, solve, turn
-from recbench.linalg.types import Floats, Vector
+from recbench.linalg.types import Floats, Sparse, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
@@ -48,7 +47,7 @@ class HalfSweep:
     objective: Objective
     basis: Basis
 
-    def __call__(self, history: sparse.csr_array) -> Floats:
+    def __call__(self, history: Sparse) -> Floats:
         """Solve for these users."""
         pattern, factors = Pattern.of(history), self.basis.factors
         out = np.empty((history.shape[0], factors.shape[1]), factors.dtype)
@@ -71,7 +70,7 @@ class Problem:
     """The v of items; None: all of them are 1."""
 
     @classmethod
-    def of(cls, objective: Objective, train: sparse.csr_array, name: str) -> "Problem":
+    def of(cls, objective: Objective, train: Sparse, name: str) -> "Problem":
         """Check the matrix for the model of this name, and work out the coefficients."""
         users = Pattern.of(checked(train, name))
         items = users.transposed()
@@ -128,7 +127,7 @@ class Problem:
         return Scorer(base, facts={"factors used": p.shape[1]} if p.shape[1] < factors else {})
 
 
-def checked(train: sparse.csr_array, name: str) -> sparse.csr_array:
+def checked(train: Sparse, name: str) -> Sparse:
     """Refuse a matrix that is empty or not binary: its values are never looked at again."""
     if 0 in train.shape:
         raise RecbenchError(f"{name} needs users and items; the train matrix is {train.shape}")
@@ -141,7 +140,7 @@ def checked(train: sparse.csr_array, name: str) -> sparse.csr_array:
     return train
 
 
-def rank_for(factors: int, train: sparse.csr_array) -> int:
+def rank_for(factors: int, train: Sparse) -> int:
     """How many factors to use.
 
     S has at most min(users, items) dimensions, and so has the solution of least penalty: more
@@ -150,9 +149,7 @@ def rank_for(factors: int, train: sparse.csr_array) -> int:
     return min(factors, *train.shape)
 
 
-def reserve(
-    rank: int, train: sparse.csr_array, ctx: Context, *, copies: float = 1, spare: int = 0
-) -> None:
+def reserve(rank: int, train: Sparse, ctx: Context, *, copies: float = 1, spare: int = 0) -> None:
     """Decline what does not fit: factors so many times, the matrix by columns, and spare bytes."""
     factors = sum(train.shape) * rank * np.dtype(ctx.dtype).itemsize
     needed = int(copies * factors) + 16 * train.nnz + spare
@@ -235,7 +232,7 @@ class SweepFamily(Family[Swept]):
             return model.text
         return str(replace(described, sweeps=replace(sweeps, iterations=1)))
 
-    def fit(self, models: Sequence[Swept], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+    def fit(self, models: Sequence[Swept], train: Sparse, ctx: Context) -> list[Fit]:
         """Sweep as often as the longest asks for; each model gets the factors it would end with."""
         counts = [model.sweeps.iterations for model in models]
         longest = models[int(np.argmax(counts))]

@@ -17,13 +17,12 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from recbench.linalg import blas
 from recbench.linalg.clock import CLOCK
 from recbench.linalg.eigen import Eigenpairs, bytes_needed, leading
 from recbench.linalg.thin import Thin
-from recbench.linalg.types import Floats
+from recbench.linalg.types import Floats, Sparse
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.factors.als import Problem, factors_param, rank_for, reserve
@@ -56,7 +55,7 @@ class Rg2Svd(Model):
         """That of `rg2`."""
         return goal_of(Rg2(alpha=0.0, l2=self.l2), self.factors)
 
-    def fit(self, train: sparse.csr_array, ctx: Context) -> Scorer:
+    def fit(self, train: Sparse, ctx: Context) -> Scorer:
         """Take the item factors from the SVD, and the users' from them: both halves are exact."""
         start = CLOCK.now()
         rank = rank_for(self.factors, train)
@@ -98,7 +97,7 @@ def _triplets(a: "_Centred", rank: int, tol: float, ctx: Context) -> tuple[Eigen
 class _Centred:
     """A = diagMat(a) R - √w 1ᵀ."""
 
-    def __init__(self, problem: Problem, train: sparse.csr_array, dtype: npt.DTypeLike) -> None:
+    def __init__(self, problem: Problem, train: Sparse, dtype: npt.DTypeLike) -> None:
         lengths, n = problem.users.lengths, train.shape[1]
         self.roots = np.sqrt(lengths / (2.0 * n))
         scaled = train.copy()

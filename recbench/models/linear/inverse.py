@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.errors import Refused, UsageError
 from recbench.linalg import rowinverse
@@ -26,7 +26,7 @@ from recbench.linalg.rowinverse import RowInverse, squares
 from recbench.linalg.steps import STEPS
 from recbench.linalg.tilefolder import TileFolder
 from recbench.linalg.tiles import Tiles, inverse, side_for
-from recbench.linalg.types import Indices, Matrix, Vector
+from recbench.linalg.types import Indices, Matrix, Sparse, Vector
 from recbench.models.context import Context
 from recbench.models.linear.elsewhere import HeldItemItem
 from recbench.models.linear.userside import UserSide
@@ -74,7 +74,7 @@ class Inverted:
     diagonals: Inverse
 
 
-def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> Inverted:
+def invert(train: Sparse, dropout: float, ridge: float, ctx: Context) -> Inverted:
     """Compute C = (G + Γ)⁻¹ for one dropout p and ridge λ', and check it on random vectors.
 
     The side is a matter of what makes the trial, and of nothing else: it has the same bits wherever
@@ -88,12 +88,12 @@ def invert(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) 
     return _by_holders(train, g, gamma, ctx, ctx.holders)
 
 
-def refuse_users(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> None:
+def refuse_users(train: Sparse, dropout: float, ridge: float, ctx: Context) -> None:
     """Refuse to have an inverse spread of which users would be inverted."""
     _refuse_unless_items(_side(train, *diagonals(train, dropout, ridge), ctx), train)
 
 
-def _refuse_unless_items(side: str, train: sparse.csr_array) -> None:
+def _refuse_unless_items(side: str, train: Sparse) -> None:
     if side != "items":
         raise Refused(
             f"its {train.shape[0]:,} users are inverted here, which takes fewer operations than "
@@ -102,12 +102,12 @@ def _refuse_unless_items(side: str, train: sparse.csr_array) -> None:
         )
 
 
-def operations(train: sparse.csr_array, dropout: float, ridge: float, ctx: Context) -> float:
+def operations(train: Sparse, dropout: float, ridge: float, ctx: Context) -> float:
     """What it takes, from the side that takes less."""
     return min(_costs(train, *diagonals(train, dropout, ridge), ctx).values())
 
 
-def diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[Vector, Vector]:
+def diagonals(train: Sparse, dropout: float, ridge: float) -> tuple[Vector, Vector]:
     """The diagonals of G and Γ."""
     g = squares(train)
     gamma = dropout / (1.0 - dropout) * g + ridge
@@ -116,13 +116,13 @@ def diagonals(train: sparse.csr_array, dropout: float, ridge: float) -> tuple[Ve
     return g, gamma
 
 
-def _side(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> str:
+def _side(train: Sparse, g: Vector, gamma: Vector, ctx: Context) -> str:
     """Of which side an inverse takes fewer operations."""
     costs = _costs(train, g, gamma, ctx)
     return min(costs, key=costs.__getitem__)
 
 
-def _costs(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> dict[str, float]:
+def _costs(train: Sparse, g: Vector, gamma: Vector, ctx: Context) -> dict[str, float]:
     """Operations of either side; users and items without interactions take none.
 
     From that of the users, columns of C that need their digits are solved for, and so are users
@@ -144,18 +144,18 @@ def _costs(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> d
 class _Ridged:
     """G + Γ, without items that nobody has."""
 
-    matrix: sparse.csr_array
+    matrix: Sparse
     """The interactions, of the items that are kept."""
     added: Vector
     kept: Indices | None
     """None: all items."""
 
     @classmethod
-    def of(cls, train: sparse.csr_array, g: Vector, gamma: Vector) -> "_Ridged":
+    def of(cls, train: Sparse, g: Vector, gamma: Vector) -> "_Ridged":
         kept = np.flatnonzero(g).astype(np.int32)
         if len(kept) in (0, train.shape[1]):
             return cls(train, gamma, None)
-        return cls(sparse.csr_array(train[:, kept]), gamma[kept], kept)
+        return cls(scipy.sparse.csr_array(train[:, kept]), gamma[kept], kept)
 
     def fill(self, tiles: Tiles) -> None:
         gram(self.matrix, tiles)
@@ -166,7 +166,7 @@ class _Ridged:
         return product + self.added[:, np.newaxis] * z
 
 
-def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
+def by_items(train: Sparse, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
     """Invert G + Γ."""
     ridged = _Ridged.of(train, g, gamma)
     tiles = _tiles("items", ridged.matrix, ridged.added, ridged.fill, ridged.multiply, ctx)
@@ -177,7 +177,7 @@ def by_items(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) ->
 
 
 def _by_holders(
-    train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context, holders: Holders
+    train: Sparse, g: Vector, gamma: Vector, ctx: Context, holders: Holders
 ) -> Inverted:
     """Have G + Γ inverted, by the sums of `by_items`, where nothing but its tiles would fit."""
     ridged = _Ridged.of(train, g, gamma)
@@ -194,7 +194,7 @@ def _by_holders(
     return Inverted(matrix, base, Inverse(g, gamma, matrix.diagonal().astype(np.float64)))
 
 
-def by_users(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
+def by_users(train: Sparse, g: Vector, gamma: Vector, ctx: Context) -> Inverted:
     """Invert R Γ⁻¹ Rᵀ + I."""
     some = rowinverse.without_empty_rows(train)
 
@@ -214,7 +214,7 @@ def by_users(train: sparse.csr_array, g: Vector, gamma: Vector, ctx: Context) ->
 
 def _tiles(
     side: str,
-    train: sparse.csr_array,
+    train: Sparse,
     gamma: Vector,
     fill: Callable[[Tiles], None],
     multiply: Callable[[Matrix], Matrix],
@@ -237,7 +237,7 @@ def _tiles(
     return tiles
 
 
-def _identity(train: sparse.csr_array, gamma: Vector, side: str) -> str:
+def _identity(train: Sparse, gamma: Vector, side: str) -> str:
     """Name the matrix that is inverted by what it is made of."""
     digest = hashlib.sha256(repr(train.shape).encode())
     for part in (train.indptr.astype(np.int64), train.indices.astype(np.int64), train.data, gamma):

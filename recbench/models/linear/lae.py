@@ -12,10 +12,9 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from recbench.errors import UsageError
-from recbench.linalg.types import Matrix, Vector
+from recbench.linalg.types import Matrix, Sparse, Vector
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import (
@@ -77,20 +76,20 @@ class LinearAutoencoders(Family[Scaled]):
         scaling = model.scaling()
         return scaling.dropout, scaling.ridge
 
-    def fit(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+    def fit(self, models: Sequence[Scaled], train: Sparse, ctx: Context) -> list[Scorer]:
         """Invert once, then scale the columns for each model."""
         scalings = [model.scaling() for model in models]
         found = invert(train, scalings[0].dropout, scalings[0].ridge, ctx)
         solutions = (scaling.solve(found.diagonals) for scaling in scalings)
         return [LinearScorer(found.base, y, inverse=found.matrix, diagonal=x) for y, x in solutions]
 
-    def refuse(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> None:
+    def refuse(self, models: Sequence[Scaled], train: Sparse, ctx: Context) -> None:
         """Only inverses of items are spread."""
         scaling = models[0].scaling()
         if ctx.holders is not None:
             refuse_users(train, scaling.dropout, scaling.ridge, ctx)
 
-    def operations(self, models: Sequence[Scaled], train: sparse.csr_array, ctx: Context) -> float:
+    def operations(self, models: Sequence[Scaled], train: Sparse, ctx: Context) -> float:
         """Inverting takes n³, in place, of the items or of the users."""
         scaling = models[0].scaling()
         return operations(train, scaling.dropout, scaling.ridge, ctx)

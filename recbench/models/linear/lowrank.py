@@ -18,12 +18,11 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 
 from recbench.errors import RecbenchError
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
-from recbench.linalg.types import Matrix, Vector
+from recbench.linalg.types import Matrix, Sparse, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import (
@@ -42,7 +41,7 @@ from recbench.registry import MODELS
 class System:
     """K and C = K⁻¹ of one train matrix as operators; C is as precise as `ctx.dtype`."""
 
-    def __init__(self, train: sparse.csr_array, p: float, ridge: float, ctx: Context) -> None:
+    def __init__(self, train: Sparse, p: float, ridge: float, ctx: Context) -> None:
         found = invert(train, p, ridge, ctx)
         self.matrix, self.diagonals = found.matrix, found.diagonals
         self.gram, self.n, self.ctx = GramProduct(train), train.shape[1], ctx
@@ -155,7 +154,7 @@ class LowRankAutoencoders(Family[Projected]):
         projection = model.projection()
         return projection.dropout, projection.ridge
 
-    def fit(self, models: Sequence[Projected], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+    def fit(self, models: Sequence[Projected], train: Sparse, ctx: Context) -> list[Fit]:
         """Invert once, find each kind of directions once, then take columns for each model."""
         projections = [model.projection() for model in models]
         system = System(train, projections[0].dropout, projections[0].ridge, ctx)

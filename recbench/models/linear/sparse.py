@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from recbench.errors import DataError
 from recbench.linalg import pairs, support
 from recbench.linalg.steps import STEPS
+from recbench.linalg.types import Sparse
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear import lae
@@ -38,7 +38,7 @@ class SparseAutoencoders(Family[Any]):
         scaling = model.dense.scaling()
         return scaling.dropout, scaling.ridge, model.support, model.looks
 
-    def fit(self, models: Sequence[Any], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+    def fit(self, models: Sequence[Any], train: Sparse, ctx: Context) -> list[Scorer]:
         """Solve every column once, then scale them for each model."""
         n = train.shape[1]
         scalings = [model.dense.scaling() for model in models]
@@ -62,7 +62,7 @@ class SparseAutoencoders(Family[Any]):
         facts = {"weights per item": columns.nnz / n}
         return [Scorer(base, scaling.solve(inverse)[0], facts=facts) for scaling in scalings]
 
-    def operations(self, models: Sequence[Any], train: sparse.csr_array, ctx: Context) -> float:
+    def operations(self, models: Sequence[Any], train: Sparse, ctx: Context) -> float:
         """A third of a cube for every look at a column; each has so much more to solve."""
         n, looks = float(train.shape[1]), models[0].looks
         cubes = sum((look / looks) ** 3 for look in range(1, looks + 1))

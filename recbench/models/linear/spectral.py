@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from recbench.errors import DataError, UsageError
 from recbench.linalg import eigen
 from recbench.linalg.thin import GramProduct
-from recbench.linalg.types import Matrix, Vector
+from recbench.linalg.types import Matrix, Sparse, Vector
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.linear.inverse import ridge_param
@@ -52,9 +51,7 @@ class Spectral(Family[Shrinking]):
         """All of them need the same thing, more or less of it."""
         return "singular vectors"
 
-    def fit(
-        self, models: Sequence[Shrinking], train: sparse.csr_array, ctx: Context
-    ) -> list[Scorer]:
+    def fit(self, models: Sequence[Shrinking], train: Sparse, ctx: Context) -> list[Scorer]:
         """Decompose once, then shrink for each model."""
         sigma, vectors = singular(train, models, ctx)
         shrinkages = [model.shrink(sigma[: model.k]) for model in models]
@@ -62,9 +59,7 @@ class Spectral(Family[Shrinking]):
         return [Scorer(base, facts={"induced rank": base.rank}) for base in bases]
 
 
-def singular(
-    train: sparse.csr_array, models: Sequence[Shrinking], ctx: Context
-) -> tuple[Vector, Matrix]:
+def singular(train: Sparse, models: Sequence[Shrinking], ctx: Context) -> tuple[Vector, Matrix]:
     """The leading singular values that are not zero and their right vectors, enough for all."""
     most, items = min(train.shape), train.shape[1]
     operator, pairs = GramProduct(train), None

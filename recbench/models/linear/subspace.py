@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from recbench.linalg.prefixes import top_of_prefixes
 from recbench.linalg.thin import Thin
 from recbench.linalg.topk import Scale, Scales, Top
-from recbench.linalg.types import Floats, Indices, Progress, Vector, silent
+from recbench.linalg.types import Floats, Indices, Progress, Sparse, Vector, silent
 from recbench.models.scorers import Base, Query, Scorer
 from recbench.params import param
 
@@ -34,7 +33,7 @@ class Subspace:
 
     def __init__(self, into: Floats, out_of: Floats) -> None:
         self.into, self.out_of = into, out_of
-        self._kept: tuple[weakref.ref[sparse.csr_array], Floats] | None = None
+        self._kept: tuple[weakref.ref[Sparse], Floats] | None = None
 
     @classmethod
     def of(cls, into: Floats, out_of: Floats, dtype: npt.DTypeLike) -> "Subspace":
@@ -47,11 +46,11 @@ class Subspace:
         """How many columns there are."""
         return int(self.into.shape[1])
 
-    def coordinates(self, history: sparse.csr_array) -> Floats:
+    def coordinates(self, history: Sparse) -> Floats:
         """Histories times A."""
         return Thin(history, self.into.dtype) @ self.into
 
-    def keep(self, history: sparse.csr_array) -> Floats | None:
+    def keep(self, history: Sparse) -> Floats | None:
         """The same, at once for all models that ask for this history; None if it is too large."""
         if self._kept is not None and self._kept[0]() is history:
             return self._kept[1]
@@ -82,7 +81,7 @@ class Shrunk:
     def __init__(self, subspace: Subspace, h: Floats) -> None:
         self.subspace, self.h = subspace, h
 
-    def left(self, history: sparse.csr_array, rank: int) -> Floats:
+    def left(self, history: Sparse, rank: int) -> Floats:
         """Histories times the first columns of A diagMat(h)."""
         return self._shrink(self.subspace.coordinates(history), rank)
 
@@ -126,7 +125,7 @@ class LowRank(Base):
         into = self.shrunk.subspace.into[:, : self.rank] * self.shrunk.h[: self.rank]
         return np.asarray(into @ self.items.T)
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Multiply the histories with one factor after the other."""
         return np.asarray(self.shrunk.left(history, self.rank) @ self.items.T)
 

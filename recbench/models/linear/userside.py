@@ -1,10 +1,8 @@
 """Scoring with an inverse that was found from the side of the users."""
 
-from scipy import sparse
-
 from recbench.linalg.rowinverse import RowInverse
 from recbench.linalg.topk import Scales, Top
-from recbench.linalg.types import Floats, Indices, Progress, silent
+from recbench.linalg.types import Floats, Indices, Progress, Sparse, silent
 from recbench.models.scorers import Base, Query
 
 
@@ -17,7 +15,7 @@ class UserSide(Base):
     def __init__(self, inverse: RowInverse) -> None:
         self.inverse, self.n_items = inverse, inverse.n
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Multiply the histories with C, by way of their rows of the inverse if they have any."""
         return self.inverse.product(history, rows)
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.linalg import topk
 from recbench.linalg.rows import every
 from recbench.linalg.topk import Likeness, Scales, Top
-from recbench.linalg.types import Floats, Indices, Progress, Vector, silent
+from recbench.linalg.types import Floats, Indices, Progress, Sparse, Vector, silent
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.neighbours.likeness import Measure, Weigher, settle, squares, votes
@@ -49,25 +49,21 @@ class ItemNeighbours(Family["ItemKnn"]):
         """Everything but k."""
         return _but_k(model)
 
-    def fit(
-        self, models: Sequence["ItemKnn"], train: sparse.csr_array, ctx: Context
-    ) -> list[Scorer]:
+    def fit(self, models: Sequence["ItemKnn"], train: Sparse, ctx: Context) -> list[Scorer]:
         """Find the neighbours of every item, and keep as many as each model has."""
         n, first = train.shape[1], models[0]
         wanted = [min(model.measure.k, max(1, n - 1)) for model in models]
         entries = n * (max(wanted) + 2 * sum(wanted)) + 3 * train.nnz
         ctx.reserve(ENTRY_BYTES * entries, f"neighbours of {n:,} items", FEWER)
-        documents = sparse.csr_array(train.T)
+        documents = scipy.sparse.csr_array(train.T)
         weighted = Weigher.of(first.measure, documents)(documents, ctx.dtype)
         top = topk.top_alike(
-            weighted, sparse.csr_array(weighted.T), every(n), max(wanted),
+            weighted, scipy.sparse.csr_array(weighted.T), every(n), max(wanted),
             first.likeness(squares(weighted)), partial(ctx.progress, "item neighbours"),
         )  # fmt: skip
         return [Scorer(SparseItemItem(first.weights(votes(top, k, n)))) for k in wanted]
 
-    def operations(
-        self, models: Sequence["ItemKnn"], train: sparse.csr_array, ctx: Context
-    ) -> float:
+    def operations(self, models: Sequence["ItemKnn"], train: Sparse, ctx: Context) -> float:
         """Two for each pair of items that a user has."""
         return 2.0 * float((np.diff(train.indptr).astype(np.float64) ** 2).sum())
 
@@ -102,32 +98,30 @@ class ItemKnn(Model):
             return found
         return replace(found, rows=found.columns, columns=found.rows)
 
-    def weights(self, kept: sparse.csr_array) -> sparse.csr_array:
+    def weights(self, kept: Sparse) -> Sparse:
         """The votes of each item by row."""
-        return sparse.csr_array(kept.T) if self.keep == "target" else kept
+        return scipy.sparse.csr_array(kept.T) if self.keep == "target" else kept
 
 
 class Crowd:
     """The users of a train matrix, for others to be compared with."""
 
-    def __init__(
-        self, train: sparse.csr_array, weigher: Weigher, similarity: str, shrink: float
-    ) -> None:
+    def __init__(self, train: Sparse, weigher: Weigher, similarity: str, shrink: float) -> None:
         self.train, self.weigher = train, weigher
         self.similarity, self.shrink = similarity, shrink
         self._measure = Measure(similarity=similarity, shrink=shrink)
         weighted = weigher(train, train.dtype)
         self._sizes = squares(weighted)
-        self._by_item = sparse.csr_array(weighted.T)
+        self._by_item = scipy.sparse.csr_array(weighted.T)
 
-    def nearest(self, history: sparse.csr_array, rows: Indices, k: int) -> Top:
+    def nearest(self, history: Sparse, rows: Indices, k: int) -> Top:
         """The k users most like some others, who are not their own neighbours."""
         weighted = self.weigher(history, self.train.dtype)
         likeness = self._measure.likeness(squares(weighted), self._sizes)
         k = min(k, self.train.shape[0])
         return topk.top_alike(weighted, self._by_item, rows, k, likeness)
 
-    def votes(self, top: Top, k: int) -> sparse.csr_array:
+    def votes(self, top: Top, k: int) -> Sparse:
         """Those of the first k of each list."""
         return votes(top, k, self.train.shape[0])
 
@@ -146,7 +140,7 @@ class UserNeighbours(Base):
         """Other k of the same crowd are ranked with this one."""
         return self.crowd
 
-    def score(self, history: sparse.csr_array, rows: Indices) -> Floats:
+    def score(self, history: Sparse, rows: Indices) -> Floats:
         """Add up the votes of the neighbours of every user."""
         votes = self.crowd.votes(self.crowd.nearest(history, rows, self.k), self.k)
         return np.asarray((votes @ self.crowd.train).toarray())
@@ -191,15 +185,13 @@ class Crowds(Family["UserKnn"]):
         """Everything but k."""
         return _but_k(model)
 
-    def fit(
-        self, models: Sequence["UserKnn"], train: sparse.csr_array, ctx: Context
-    ) -> list[Scorer]:
+    def fit(self, models: Sequence["UserKnn"], train: Sparse, ctx: Context) -> list[Scorer]:
         """Keep the train matrix, and weigh it."""
         measure = models[0].measure
         ctx.reserve(4 * ENTRY_BYTES * train.nnz, f"{train.nnz:,} interactions", FEWER)
         weigher = Weigher.of(measure, train)
         parts = (np.ones(train.nnz, ctx.dtype), train.indices, train.indptr)
-        ones = sparse.csr_array(parts, shape=train.shape)
+        ones = scipy.sparse.csr_array(parts, shape=train.shape)
         crowd = Crowd(ones, weigher, measure.similarity, measure.shrink)
         return [Scorer(UserNeighbours(crowd, model.measure.k)) for model in models]
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from recbench.errors import UsageError
 from recbench.linalg.topk import Likeness, Top
-from recbench.linalg.types import Vector
+from recbench.linalg.types import Sparse, Vector
 from recbench.params import Described, param
 
 PUBLISHED_K1, PUBLISHED_B = 1.2, 0.75
@@ -86,7 +86,7 @@ class Weigher:
     mean: float
 
     @classmethod
-    def of(cls, measure: Measure, documents: sparse.csr_array) -> "Weigher":
+    def of(cls, measure: Measure, documents: Sparse) -> "Weigher":
         """Weigh by how rare terms are in these documents, and by how long these are."""
         count, terms = documents.shape
         have = np.bincount(documents.indices, minlength=terms).astype(np.float64)
@@ -98,26 +98,26 @@ class Weigher:
         mean = max(1.0, documents.nnz / max(1, count))
         return cls(idf, measure.k1 or 0.0, measure.b or 0.0, mean)
 
-    def __call__(self, documents: sparse.csr_array, dtype: npt.DTypeLike) -> sparse.csr_array:
+    def __call__(self, documents: Sparse, dtype: npt.DTypeLike) -> Sparse:
         """The documents with weights, whatever stood there."""
         lengths = np.diff(documents.indptr)
         short = (self.k1 + 1.0) / (1.0 + self.k1 * (1.0 - self.b + self.b * lengths / self.mean))
         weights = self.idf[documents.indices] * np.repeat(short, lengths)
         parts = (weights.astype(dtype), documents.indices, documents.indptr)
-        return sparse.csr_array(parts, shape=documents.shape)
+        return scipy.sparse.csr_array(parts, shape=documents.shape)
 
 
-def squares(weighted: sparse.csr_array) -> Vector:
+def squares(weighted: Sparse) -> Vector:
     """n_d of every document."""
     found: Vector = np.asarray(weighted.power(2).sum(axis=1), np.float64)
     return found
 
 
-def votes(top: Top, k: int, width: int) -> sparse.csr_array:
+def votes(top: Top, k: int, width: int) -> Sparse:
     """The first k of each list as a sparse matrix; places that are empty have no vote."""
     items, scores = top.items[:, :k], top.scores[:, :k]
     alike = items >= 0
     starts = np.concatenate([[0], np.cumsum(alike.sum(axis=1))])
-    rows = sparse.csr_array((scores[alike], items[alike], starts), shape=(len(items), width))
+    rows = scipy.sparse.csr_array((scores[alike], items[alike], starts), shape=(len(items), width))
     rows.sort_indices()
     return rows

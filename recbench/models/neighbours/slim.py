@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.errors import UsageError
 from recbench.linalg import nonnegative, pairs
-from recbench.linalg.types import Indices
+from recbench.linalg.types import Indices, Sparse
 from recbench.models.base import Family, Model
 from recbench.models.context import Context
 from recbench.models.scorers import Scorer, SparseItemItem
@@ -36,7 +36,7 @@ class ElasticNets(Family["Slim"]):
         """How well it is solved, whatever the penalties."""
         return model.tolerance, model.sweeps
 
-    def fit(self, models: Sequence["Slim"], train: sparse.csr_array, ctx: Context) -> list[Scorer]:
+    def fit(self, models: Sequence["Slim"], train: Sparse, ctx: Context) -> list[Scorer]:
         """Multiply once, then solve every column for one penalty after the other."""
         users, n = train.shape
         order = pairs.popular_first(train)
@@ -64,7 +64,7 @@ class ElasticNets(Family["Slim"]):
         ]
 
 
-def _scorer(columns: sparse.csr_array, order: Indices, unsettled: int) -> Scorer:
+def _scorer(columns: Sparse, order: Indices, unsettled: int) -> Scorer:
     """The weights by the numbers that items have, each item's for others by row."""
     facts = {"weights per item": columns.nnz / len(order)}
     if unsettled:
@@ -120,7 +120,7 @@ class Slim(Model):
         alpha, ratio = self.alpha or 0.0, self.l1_ratio or 0.0
         return users * alpha * ratio, users * alpha * (1.0 - ratio)
 
-    def kept(self, columns: sparse.csr_array) -> sparse.csr_array:
+    def kept(self, columns: Sparse) -> Sparse:
         """The largest weights of each column, given by row; of equal ones the more popular."""
         if not self.keep:
             return columns
@@ -130,6 +130,6 @@ class Slim(Model):
         rank = np.arange(columns.nnz) - np.repeat(columns.indptr[:-1], lengths)
         chosen = np.sort(order[rank < self.keep])
         starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, self.keep))])
-        return sparse.csr_array(
+        return scipy.sparse.csr_array(
             (columns.data[chosen], columns.indices[chosen], starts), shape=columns.shape
         )

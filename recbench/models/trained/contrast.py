@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg.responses import Block, Response, Room
-from recbench.linalg.types import Floats, Integers, Vector
+from recbench.linalg.types import Floats, Integers, Sparse, Vector
 from recbench.linalg.walk import Graph
 from recbench.models.trained.batches import Batch
 from recbench.models.trained.encoders import (
@@ -48,15 +47,13 @@ class SglEd(Encoder):
         """As for lightgcn."""
         return nodes_of(shape, factors, self.init, draw)
 
-    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> Bound:
+    def bind(self, tables: Tables, train: Sparse, pool: Executor) -> Bound:
         """With the graph of the train matrix."""
         return _Contrasted(self, tables["nodes"], train, pool)
 
 
 class _Contrasted(Walked):
-    def __init__(
-        self, encoder: SglEd, nodes: Floats, train: sparse.csr_array, pool: Executor
-    ) -> None:
+    def __init__(self, encoder: SglEd, nodes: Floats, train: Sparse, pool: Executor) -> None:
         super().__init__(nodes, encoder.layers, train, pool)
         self.encoder = encoder
         self.views: tuple[Graph, ...] = ()

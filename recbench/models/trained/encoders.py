@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.linalg.responses import Room
-from recbench.linalg.types import Floats, Indices, Integers, Vector
+from recbench.linalg.types import Floats, Indices, Integers, Sparse, Vector
 from recbench.linalg.walk import Graph
 from recbench.models.trained.batches import Batch
 from recbench.params import Described, param
@@ -69,7 +69,7 @@ class Encoder(Described, ABC):
         """The tables as training begins, in float32."""
 
     @abstractmethod
-    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> "Bound":
+    def bind(self, tables: Tables, train: Sparse, pool: Executor) -> "Bound":
         """The encoder at work."""
 
 
@@ -91,7 +91,7 @@ class Bound(ABC):
         """What the encoder wants besides the loss, per interaction of the batch."""
         return None
 
-    def strangers(self) -> Callable[[sparse.csr_array], Floats] | None:
+    def strangers(self) -> Callable[[Sparse], Floats] | None:
         """How users who were not trained on get vectors; None: as if they were trained now."""
         return None
 
@@ -104,7 +104,7 @@ def by_row(rows: Indices | Integers, values: Floats) -> Gradient:
         return Gradient(values[order], unique.astype(np.int32))
     ones = np.ones(len(rows), values.dtype)
     shape = len(unique), len(rows)
-    which = sparse.csr_array((ones, (place, np.arange(len(rows)))), shape=shape)
+    which = scipy.sparse.csr_array((ones, (place, np.arange(len(rows)))), shape=shape)
     return Gradient(which @ values, unique.astype(np.int32))
 
 
@@ -136,7 +136,7 @@ class Mf(Encoder):
             "items": normal((items, factors), self.init, draw),
         }
 
-    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> "Bound":
+    def bind(self, tables: Tables, train: Sparse, pool: Executor) -> "Bound":
         """Rows of tables."""
         return _Rows(tables)
 
@@ -182,7 +182,7 @@ class LightGcn(Encoder):
         """One for users and, below them, items: drawn as for mf."""
         return nodes_of(shape, factors, self.init, draw)
 
-    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> "Bound":
+    def bind(self, tables: Tables, train: Sparse, pool: Executor) -> "Bound":
         """With the graph of the train matrix."""
         return Walked(tables["nodes"], self.layers, train, pool)
 
@@ -205,7 +205,7 @@ def nodes_of(
 class Walked(Bound):
     """The mean of what walks of 0 to K steps bring to each node."""
 
-    def __init__(self, nodes: Floats, layers: int, train: sparse.csr_array, pool: Executor) -> None:
+    def __init__(self, nodes: Floats, layers: int, train: Sparse, pool: Executor) -> None:
         self.nodes, self.layers, self.pool = nodes, layers, pool
         self.graph = Graph.of(train)
         self.m = train.shape[0]
@@ -255,7 +255,7 @@ class PassedOn:
     passed: Floats
     """What an item passes on to a user who has nothing else."""
 
-    def __call__(self, history: sparse.csr_array) -> Floats:
+    def __call__(self, history: Sparse) -> Floats:
         """Vectors from histories."""
         roots = np.sqrt(np.maximum(np.diff(history.indptr), 1))
         found: Floats = ((history @ self.passed) / roots[:, None]).astype(self.passed.dtype)

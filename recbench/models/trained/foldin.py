@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg import blas
 from recbench.linalg.adam import Adam
 from recbench.linalg.normal import Pattern
 from recbench.linalg.responses import Room
-from recbench.linalg.types import Floats
+from recbench.linalg.types import Floats, Sparse
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import Bound, Forward, Gradient, Weights, by_row
 from recbench.models.trained.similarity import SIMILARITIES
@@ -36,7 +35,7 @@ class Newcomers:
     def __init__(self, problem: Problem, tables: Mapping[str, Floats], length: float) -> None:
         self.problem, self.tables, self.length = problem, tables, length
 
-    def __call__(self, history: sparse.csr_array) -> Floats:
+    def __call__(self, history: Sparse) -> Floats:
         """A block at a time; where a row is an interaction, as many fewer users."""
         items = self.tables["items"]
         found = np.zeros((history.shape[0], items.shape[1]), items.dtype)
@@ -47,7 +46,7 @@ class Newcomers:
             self._find(history[start : start + size], found[start : start + size])
         return found
 
-    def _find(self, history: sparse.csr_array, out: Floats) -> None:
+    def _find(self, history: Sparse, out: Floats) -> None:
         """Begin among the items that they have, and go down."""
         items, train = self.tables["items"], Pattern.of(history)
         cosine = SIMILARITIES["cosine"]
@@ -72,10 +71,10 @@ class Newcomers:
 class Compared:
     """Vectors of newcomers as they are held against items' to rank."""
 
-    find: Callable[[sparse.csr_array], Floats]
+    find: Callable[[Sparse], Floats]
     score: str
 
-    def __call__(self, history: sparse.csr_array) -> Floats:
+    def __call__(self, history: Sparse) -> Floats:
         """Vectors from histories."""
         with blas.workers() as pool:
             return SIMILARITIES[self.score].users(self.find(history), pool)[0]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from recbench.linalg.normal import Pattern
-from recbench.linalg.types import Floats
+from recbench.linalg.types import Floats, Sparse
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import (
     Bound,
@@ -38,12 +38,12 @@ def histories(train: Pattern, batch: Batch) -> Pattern:
     return Pattern(starts, whole.cells[other], train.width)
 
 
-def means(history: Pattern, dtype: np.dtype[Any]) -> sparse.csr_array:
+def means(history: Pattern, dtype: np.dtype[Any]) -> Sparse:
     """The matrix that takes the mean of what each row has; of nothing it is 0."""
     lengths = np.maximum(history.lengths, 1)
     values = np.repeat((1 / lengths).astype(dtype), history.lengths)
     shape = len(lengths), history.width
-    return sparse.csr_array((values, history.columns, history.starts), shape=shape)
+    return scipy.sparse.csr_array((values, history.columns, history.starts), shape=shape)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class YoutubeNet(Encoder):
         """One for items."""
         return {"items": normal((shape[1], factors), self.init, draw)}
 
-    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> Bound:
+    def bind(self, tables: Tables, train: Sparse, pool: Executor) -> Bound:
         """Means of rows of the table."""
         return _Mean(tables["items"], Pattern.of(train))
 
@@ -101,7 +101,7 @@ class MeanOf:
 
     items: Floats
 
-    def __call__(self, history: sparse.csr_array) -> Floats:
+    def __call__(self, history: Sparse) -> Floats:
         """Vectors from histories."""
         found: Floats = means(Pattern.of(history), self.items.dtype) @ self.items
         return found
@@ -143,7 +143,7 @@ class Simplex(Encoder):
             tables["bias"] = np.zeros(factors, np.float32)
         return tables
 
-    def bind(self, tables: Tables, train: sparse.csr_array, pool: Executor) -> Bound:
+    def bind(self, tables: Tables, train: Sparse, pool: Executor) -> Bound:
         """With the histories of the train matrix."""
         return _Mixed(self, tables, Pattern.of(train))
 
@@ -216,7 +216,7 @@ class MixedOf:
     encoder: Simplex
     tables: Tables
 
-    def __call__(self, history: sparse.csr_array) -> Floats:
+    def __call__(self, history: Sparse) -> Floats:
         """Vectors from histories."""
         pattern, items = Pattern.of(history), self.tables["items"]
         nothing = np.zeros((history.shape[0], items.shape[1]), items.dtype)
@@ -235,8 +235,8 @@ def _attend(
     weights = _softmax(scores, history)
     shape = len(own), history.width
 
-    def matrix(values: Floats) -> sparse.csr_array:
-        return sparse.csr_array((values, history.columns, history.starts), shape=shape)
+    def matrix(values: Floats) -> Sparse:
+        return scipy.sparse.csr_array((values, history.columns, history.starts), shape=shape)
 
     weighing = matrix(weights)
     gathered = weighing @ table

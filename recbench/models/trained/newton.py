@@ -17,11 +17,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
 from recbench.linalg import blas, conjugate
 from recbench.linalg.joint import Place, Sides, Surface, lowest
-from recbench.linalg.types import Floats, Vector
+from recbench.linalg.types import Floats, Sparse, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
@@ -71,7 +70,7 @@ class NewtonFamily(Family["Newton"]):
         """Everything but the number of rounds, unless validation has a say in that."""
         return model.text if model.patience else replace(model, iterations=1).text
 
-    def fit(self, models: Sequence["Newton"], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+    def fit(self, models: Sequence["Newton"], train: Sparse, ctx: Context) -> list[Fit]:
         """Go as many rounds as the longest asks for; each gets the vectors it would end with."""
         counts = [model.iterations for model in models]
         longest = models[int(np.argmax(counts))]
@@ -139,7 +138,7 @@ class NewtonRounds(Rounds):
     word, first = "iteration", 0
 
     def __init__(
-        self, model: Newton, problem: Problem, train: sparse.csr_array, rank: int, pool: Executor,
+        self, model: Newton, problem: Problem, train: Sparse, rank: int, pool: Executor,
         ctx: Context,
     ) -> None:  # fmt: skip
         self.model, self.problem, self.pool = model, problem, pool

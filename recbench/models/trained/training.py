@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from recbench.errors import RecbenchError, UsageError
 from recbench.linalg import blas
 from recbench.linalg.adam import Adam, norm
 from recbench.linalg.normal import Pattern
 from recbench.linalg.responses import Room
-from recbench.linalg.types import Floats
+from recbench.linalg.types import Floats, Sparse
 from recbench.models.base import Family, Fit
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
@@ -186,7 +185,7 @@ class TrainedFamily(Family[Trainable]):
         """Everything but the number of epochs, unless validation has a say in that."""
         return but_for_epochs(model)
 
-    def fit(self, models: Sequence[Trainable], train: sparse.csr_array, ctx: Context) -> list[Fit]:
+    def fit(self, models: Sequence[Trainable], train: Sparse, ctx: Context) -> list[Fit]:
         """Train for as long as the longest asks; each gets what there is when it would end."""
         counts = [model.training.epochs for model in models]
         longest = models[int(np.argmax(counts))]
@@ -196,9 +195,7 @@ class TrainedFamily(Family[Trainable]):
             fit = Epochs(longest, matrix, pool, ctx)
             return run(fit, ctx, longest.name, longest.text, longest.training.schedule, counts)
 
-    def operations(
-        self, models: Sequence[Trainable], train: sparse.csr_array, ctx: Context
-    ) -> float | None:
+    def operations(self, models: Sequence[Trainable], train: Sparse, ctx: Context) -> float | None:
         """Three products of matrices in every step, where these take nearly all of the time."""
         longest = max(models, key=lambda model: model.training.epochs)
         training, loss = longest.training, trained(longest.loss)
@@ -219,7 +216,7 @@ def check(model: Trainable) -> None:
         )
 
 
-def _refuse(model: Trainable, train: sparse.csr_array, ctx: Context) -> None:
+def _refuse(model: Trainable, train: Sparse, ctx: Context) -> None:
     """Say what cannot be trained on these data, before anything is."""
     check(model)  # a class of a plugin may not have done so
     training, loss = model.training, trained(model.loss)
@@ -244,9 +241,7 @@ class Epochs(Rounds):
 
     word = "epoch"
 
-    def __init__(
-        self, model: Trainable, train: sparse.csr_array, pool: Executor, ctx: Context
-    ) -> None:
+    def __init__(self, model: Trainable, train: Sparse, pool: Executor, ctx: Context) -> None:
         self.model, self.training, self.pool, self.ctx = model, model.training, pool, ctx
         self.dtype = np.dtype(ctx.dtype)
         self.loss = trained(model.loss)

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
-from scipy import sparse
 
 from recbench.linalg.normal import Pattern
-from recbench.linalg.types import Integers
+from recbench.linalg.types import Integers, Sparse
 from recbench.models.deep.encoded import Encoded
 from recbench.models.deep.nets.output import against_all
 from recbench.models.deep.nets.sparse_rows import summed
@@ -25,9 +24,7 @@ SPREAD = 0.001
 class Autoencoder(Net):
     """What a user has is made of a code, which is made of what the user has."""
 
-    def __init__(
-        self, train: sparse.csr_array, shape: Shape, training: Training, place: Place
-    ) -> None:
+    def __init__(self, train: Sparse, shape: Shape, training: Training, place: Place) -> None:
         super().__init__()
         self.shape, self.recipe, self.place = shape, training, place
         self.pattern, (users, items) = Pattern.of(train), train.shape

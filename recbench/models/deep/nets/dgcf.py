@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from recbench.linalg.types import Sparse
 from recbench.models.deep.layers import Routed
 from recbench.models.deep.nets.nodes import Nodes, of
 from recbench.models.deep.nets.trainer import Place
@@ -31,9 +31,7 @@ class Dgcf(Nodes):
     a length of one. The layer is what is made last.
     """
 
-    def __init__(
-        self, train: sparse.csr_array, shape: Routed, training: Training, place: Place
-    ) -> None:
+    def __init__(self, train: Sparse, shape: Routed, training: Training, place: Place) -> None:
         super().__init__(train, shape, training, place)
         self.shape, self.hop = shape, self.edges.roots()
         steps = max(1, -(-train.nnz // training.batch))

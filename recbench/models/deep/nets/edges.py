@@ -12,10 +12,11 @@ no table of edges x factors is ever written, as automatic differentiation would 
 from typing import Any
 
 import numpy as np
+import scipy
 import torch
-from scipy import sparse
 from torch import Tensor
 
+from recbench.linalg.types import Sparse
 from recbench.models.deep.nets.sparse_rows import by_rows
 
 
@@ -23,16 +24,20 @@ class Edges:
     """Where the edges are; numbers of edges are tensors in the same order."""
 
     def __init__(
-        self, train: sparse.csr_array, device: torch.device | str, dtype: torch.dtype,
+        self, train: Sparse, device: torch.device | str, dtype: torch.dtype,
         *, loops: bool = False,
     ) -> None:  # fmt: skip
         users, items = train.shape
-        links = sparse.csr_array((np.ones(train.nnz), train.indices, train.indptr), train.shape)
-        graph = sparse.block_array([[None, links], [links.T, None]], format="csr")
+        links = scipy.sparse.csr_array(
+            (np.ones(train.nnz), train.indices, train.indptr), train.shape
+        )
+        graph = scipy.sparse.block_array([[None, links], [links.T, None]], format="csr")
         if loops:  # every node is a neighbour of itself
-            graph = sparse.csr_array(graph + sparse.eye_array(users + items))
+            graph = scipy.sparse.csr_array(graph + scipy.sparse.eye_array(users + items))
         graph.sort_indices()
-        numbers = sparse.csr_array((np.arange(graph.nnz), graph.indices, graph.indptr), graph.shape)
+        numbers = scipy.sparse.csr_array(
+            (np.arange(graph.nnz), graph.indices, graph.indptr), graph.shape
+        )
         self.users, self.nodes = users, users + items
         self.starts = torch.as_tensor(graph.indptr.astype(np.int32), device=device)
         self.tails = torch.as_tensor(graph.indices.astype(np.int32), device=device)

@@ -1,10 +1,10 @@
 """GAT: nodes attend to their neighbours and to themselves, to some more than to others."""
 
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn import ModuleList, ParameterList, functional
 
+from recbench.linalg.types import Sparse
 from recbench.models.deep.layers import Attending
 from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, of, side_by_side
 from recbench.models.deep.nets.trainer import Place
@@ -20,9 +20,7 @@ class Gat(Nodes):
     dropped.
     """
 
-    def __init__(
-        self, train: sparse.csr_array, shape: Attending, training: Training, place: Place
-    ) -> None:
+    def __init__(self, train: Sparse, shape: Attending, training: Training, place: Place) -> None:
         super().__init__(train, shape, training, place, loops=True)
         self.shape, depths = shape, range(shape.layers)
         square, parts = (shape.factors, shape.factors), (shape.heads, shape.factors // shape.heads)

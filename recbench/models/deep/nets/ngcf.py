@@ -1,11 +1,11 @@
 """NGCF: what neighbours send is mixed with what a node has, layer by layer."""
 
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn import ModuleList
 from torch.nn.functional import leaky_relu
 
+from recbench.linalg.types import Sparse
 from recbench.models.deep.layers import Mixed
 from recbench.models.deep.nets.nodes import SLOPE, Map, Nodes, dropped, of, side_by_side
 from recbench.models.deep.nets.trainer import Place
@@ -21,9 +21,7 @@ class Ngcf(Nodes):
     and drops some of it. Rows are as long as one when they are ranked by, but go on as they are.
     """
 
-    def __init__(
-        self, train: sparse.csr_array, shape: Mixed, training: Training, place: Place
-    ) -> None:
+    def __init__(self, train: Sparse, shape: Mixed, training: Training, place: Place) -> None:
         super().__init__(train, shape, training, place, loops=shape.form == "code")
         self.shape, self.paper = shape, shape.form == "paper"
         self.hop = self.edges.roots() if self.paper else self.edges.means()

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn import functional
 
 from recbench.linalg.normal import Pattern
-from recbench.linalg.types import Integers
+from recbench.linalg.types import Integers, Sparse
 from recbench.models.deep.layers import Layers
 from recbench.models.deep.nets.edges import Edges
 from recbench.models.deep.nets.trainer import Moment, Net, Place, copied
@@ -26,7 +25,7 @@ class Nodes(Net):
     """Vectors of users and items, made of one table along the graph; scores are their products."""
 
     def __init__(
-        self, train: sparse.csr_array, shape: Layers, training: Training, place: Place,
+        self, train: Sparse, shape: Layers, training: Training, place: Place,
         *, loops: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()

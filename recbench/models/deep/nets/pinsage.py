@@ -1,10 +1,10 @@
 """PinSage on the graph of interactions: nodes take up the mean of their neighbours."""
 
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn import ModuleList, functional
 
+from recbench.linalg.types import Sparse
 from recbench.models.deep.layers import Gathered
 from recbench.models.deep.nets.nodes import Map, Nodes, dropped, of
 from recbench.models.deep.nets.trainer import Place
@@ -19,9 +19,7 @@ class PinSage(Nodes):
     and drops some of it.
     """
 
-    def __init__(
-        self, train: sparse.csr_array, shape: Gathered, training: Training, place: Place
-    ) -> None:
+    def __init__(self, train: Sparse, shape: Gathered, training: Training, place: Place) -> None:
         super().__init__(train, shape, training, place)
         self.shape, self.hop, depths = shape, self.edges.means(), range(shape.layers)
         square, two = (shape.factors, shape.factors), (2 * shape.factors, shape.factors)

@@ -5,11 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch.nn.functional import embedding, softplus
 
 from recbench.linalg.normal import Pattern
-from recbench.linalg.types import Integers
+from recbench.linalg.types import Integers, Sparse
 from recbench.models.deep.nets.trainer import Moment, Net, Place, copied
 from recbench.models.deep.towers import Towers
 from recbench.models.deep.training import Training
@@ -24,7 +23,7 @@ class Pairs(Net):
     """Scores of users and items by a product of vectors and a tower of layers."""
 
     def __init__(
-        self, train: sparse.csr_array, factors: int, widths: Sequence[int], drawn: int,
+        self, train: Sparse, factors: int, widths: Sequence[int], drawn: int,
         training: Training, place: Place,
     ) -> None:  # fmt: skip
         super().__init__()
