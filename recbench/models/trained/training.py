@@ -230,8 +230,8 @@ def _refuse(model: Trainable, train: Sparse, ctx: Context) -> None:
     tables = 6 * (users + items) * training.factors * size
     ctx.reserve(
         tables + rows * faced * size + 24 * train.nnz,
-        f"training {training.factors} numbers for {users:,} users and {items:,} items, "
-        f"{rows:,} rows at once that face {faced:,} items each",
+        f"training {training.factors} numbers for {users:,} users and {items:,} items "
+        f"({rows:,} rows at once that face {faced:,} items each)",
         "take a smaller batch, or fewer factors",
     )
 
