@@ -20,7 +20,8 @@ from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors import losses
-from recbench.models.factors.losses import Objective, QuadraticLoss, check_quadratic, goal_of
+from recbench.models.factors.losses import QuadraticLoss, check_quadratic, goal_of
+from recbench.models.factors.objectives import Objective
 from recbench.models.rounds import (
     Rounds,
     Schedule,

@@ -441,7 +441,7 @@ class Quadratic(Loss):
         return Response("square")
 
     def grade(self, positives: Positives, means: Means) -> Grades:
-        """What (1) of `factors.losses` says; a row with some of the interactions has that share."""
+        """What (1) of `objectives` says; a row with some of the interactions has that share."""
         degrees, n = positives.degrees, positives.catalogue
         terms = self.quadratic.objective.user_terms(degrees.astype(np.int64), n)
         share = positives.lengths / np.maximum(degrees, 1)

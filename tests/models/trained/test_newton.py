@@ -12,7 +12,8 @@ from recbench.models import checkpoint
 from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import check_model, example
-from recbench.models.factors.losses import QuadraticLoss, Weighted
+from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.factors.objectives import Weighted
 from recbench.models.trained.newton import CUT, Newton
 from recbench.registry import MODELS, build
 from recbench.splits.strong import Strong
