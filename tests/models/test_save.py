@@ -121,7 +121,7 @@ def test_every_model_comes_back_and_knows_the_same_users(name, tmp_path):
     assert list(read.for_users(["u007", "u003"], 4)) == some
     histories = [[0, 2], [], [11, 3, 5]]
     if MODELS.get(name).trained_users_only:
-        with pytest.raises(Refused, match="3 of the users were not trained on"):
+        with pytest.raises(Refused, match="3 users to rank were not trained on"):
             next(read.for_histories(histories, 4))
         return
     assert list(read.for_histories(histories, 4)) == list(made.for_histories(histories, 4))
