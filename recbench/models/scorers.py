@@ -150,7 +150,7 @@ class FoldIn:
 
 def refuse_strangers(rows: Indices) -> None:
     """For a model that knows the users it was trained on, and no others."""
-    strangers = np.count_nonzero(rows < 0)
+    strangers = int(np.count_nonzero(rows < 0))
     if strangers:
         was = "was" if strangers == 1 else "were"
         raise Refused(
