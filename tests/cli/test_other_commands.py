@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,13 @@ def test_info_says_what_is_minimised(recbench, name, loss, formula, paper):
     assert formula in recbench("info", name).stdout  # brackets are no markup
 
 
+def test_info_cuts_no_word_on_a_narrow_screen():
+    lines = CliRunner().invoke(main, ["info", "mf"], env={"COLUMNS": "80"}).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+    assert {*LOSSES.names()} <= {*re.findall(r"[\w-]+", "\n".join(lines))}
+
+
 def test_info_cites_the_model_and_the_loss_that_it_holds(recbench):
     printed = recbench("info", "mf[loss=ccl]", "--bibtex").stdout
     assert "Koren" in printed
@@ -201,6 +209,16 @@ def test_a_bad_model_fails_its_checks_by_name(recbench, folder):
     result = recbench("check-plugin", "--plugin", "bad.py", "rarity")
     assert result.exit_code == 1
     assert "FAIL  One finite score for every user and item" in result.stderr
+
+
+def test_settings_say_whether_a_model_is_checked_or_the_loss_of_its_name(recbench):
+    for text, kind in (("bce[epochs=2]", "model"), ("bce[weight=3]", "loss")):
+        result = recbench("check-plugin", text)
+        assert result.exit_code == 0, result.output
+        assert f"the {kind} {text} passed" in result.stdout
+    wrong = recbench("check-plugin", "bce[depth=2]")
+    assert wrong.exit_code == 2
+    assert "unknown parameter of bce 'depth'" in wrong.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
