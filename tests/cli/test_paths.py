@@ -92,7 +92,7 @@ def test_a_new_model_is_checked_and_run_beside_baselines(walk, folder):
     (folder / "plain_mf.py").write_text(code)
     done = walk("new-model", "plain_mf.py", "plain-mf")
     assert done.returncode == 0, done.stderr
-    assert "the model plain-mf passed 11 checks" in done.stdout
+    assert "the model plain-mf passed 12 checks" in done.stdout
     assert "A is better" in done.stdout
     (folder / "plain_mf.py").write_text(code.replace("Scorer(Factors(", "(Scorer, (").rstrip())
     assert walk("new-model", "plain_mf.py", "plain-mf").returncode == 1
