@@ -3,6 +3,7 @@
     python bench/sparse.py                  # Gowalla, by support
     python bench/sparse.py --peer           # and SANSA with as many weights
     python bench/sparse.py --items 1000000  # made-up interactions with so many items
+    python bench/sparse.py --dense --figure FILE.svg      # ndcg@20 by weights, drawn
 
 SANSA is `pip install sansa`, which needs SuiteSparse. It makes a sparse Cholesky factor of the Gram
 matrix and an approximate inverse of that, both of some density, and keeps two matrices. It is given
@@ -15,8 +16,11 @@ import argparse
 import logging
 import resource
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from lae import gowalla
@@ -29,6 +33,8 @@ from recbench.linalg.types import Floats, Indices
 from recbench.models.context import Context
 from recbench.models.scorers import Base, Scorer
 from recbench.registry import MODELS, build
+from recbench.report.html import charts
+from recbench.report.html.figures import svg
 from recbench.splits.given import Given
 
 L2 = 80.0
@@ -36,6 +42,10 @@ SUPPORTS = (20, 50, 100, 200, 400)
 METRICS = ("recall@20", "ndcg@20")
 FACTORS = ("ICF", "CHOLMOD")
 """SANSA's ways to a sparse factor: incomplete from the beginning, or whole and then cut."""
+
+
+DRAWN = "ndcg@20"
+"""What is drawn by the number of weights."""
 
 
 class Two(Base):
@@ -71,20 +81,44 @@ def ours(text: str, train: sparse.csr_array) -> tuple[Scorer, int]:
     return scorer, int(per_item * train.shape[1])
 
 
+class Told(NamedTuple):
+    """What came of a model."""
+
+    weights: int
+    worth: Mapping[str, float]
+    """By metric, if anything was ranked."""
+
+
 def told(
-    name: str, make: Callable[[], tuple[Scorer, int]], measure: Callable[[Scorer], str]
-) -> int:
-    """Print what a model takes and what it is worth; how many weights it has."""
+    name: str,
+    make: Callable[[], tuple[Scorer, int]],
+    measure: Callable[[Scorer], Mapping[str, float]],
+) -> Told:
+    """Print what a model takes and what it is worth."""
     start, used = time.perf_counter(), time.process_time()
     scorer, weights = make()
     wall, processor = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    worth = measure(scorer)
+    words = "  ".join(f"{metric} {value:.4f}" for metric, value in worth.items())
     print(
         f"{name:36} {weights / 1e6:9.2f} M weights {wall:8.1f} s {processor:8.1f} s "
-        f"{peak:6.2f} GB  {measure(scorer)}",
+        f"{peak:6.2f} GB  {words}",
         flush=True,
     )
-    return weights
+    return Told(weights, worth)
+
+
+def draw(path: Path, found: Mapping[str, list[Told]]) -> None:
+    """What lists are worth by the number of weights, a line for each way to them."""
+    series = {
+        name: [
+            (one.weights / 1e6, one.worth[DRAWN], f"{name}: {one.worth[DRAWN]:.4f}") for one in some
+        ]
+        for name, some in found.items()
+    }
+    chart = charts.lines(series, "weights, millions", DRAWN, log=True)
+    path.write_text(svg(chart), encoding="utf-8")
 
 
 def main() -> None:
@@ -94,6 +128,7 @@ def main() -> None:
     parser.add_argument("--peer", action="store_true", help="SANSA as well")
     parser.add_argument("--dense", action="store_true", help="ease as well")
     parser.add_argument("--items", type=int, help="made-up data instead")
+    parser.add_argument("--figure", type=Path, help=f"draw {DRAWN} by weights to this file")
     arguments = parser.parse_args()
     small = generate(parse("synthetic:users=100,items=50,interactions=1000")).matrix
     ours("ease-sparse[support=9]", small)  # compiles
@@ -102,28 +137,34 @@ def main() -> None:
         n = arguments.items
         train = generate(parse(f"synthetic:users={n},items={n},interactions={20 * n}")).matrix
 
-        def measure(scorer: Scorer) -> str:
-            return ""
+        def measure(scorer: Scorer) -> Mapping[str, float]:
+            return {}
 
     else:
         split = Given(refit=True).divide(gowalla(arguments.least))
         train, part = split.stage("test")
 
-        def measure(scorer: Scorer) -> str:
+        def measure(scorer: Scorer) -> Mapping[str, float]:
             (values,) = evaluate([scorer], part, train, [parse_metric(text) for text in METRICS])
-            return "  ".join(f"{text} {np.mean(values[text]):.4f}" for text in METRICS)
+            return {text: float(np.mean(values[text])) for text in METRICS}
 
     print(f"{train.shape[0]:,} users x {train.shape[1]:,} items, {train.nnz:,} interactions")
+    found: dict[str, list[Told]] = defaultdict(list)
     if arguments.dense:
-        told("ease", partial(ours, f"ease[l2={L2}]", train), measure)
+        found["ease"].append(told("ease", partial(ours, f"ease[l2={L2}]", train), measure))
     for support in map(int, arguments.supports.split(",")):
-        counts: list[int] = []
+        both: list[Told] = []
         for looks in (1, 2):
             text = f"ease-sparse[l2={L2},support={support},looks={looks}]"
-            counts.append(told(text, partial(ours, text, train), measure))
+            both.append(told(text, partial(ours, text, train), measure))
+            found[f"ease-sparse, looks={looks}"].append(both[-1])
         if arguments.peer:
             for factor in FACTORS:
-                told(f"SANSA, {factor}", partial(peer, factor, train, max(counts)), measure)
+                most = max(one.weights for one in both)
+                name = f"SANSA, {factor}"
+                found[name].append(told(name, partial(peer, factor, train, most), measure))
+    if arguments.figure:
+        draw(arguments.figure, found)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from recbench.linalg.responses import Means, Response
 from recbench.models.base import Family, Fit, Model
 from recbench.models.context import Context
 from recbench.models.contract import check_model
-from recbench.models.factors.losses import Objective, QuadraticLoss
+from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.factors.objectives import Objective
 from recbench.models.loss_contract import check_loss
 from recbench.models.popularity import Constant
 from recbench.models.rounds import Rounds, Schedule, run

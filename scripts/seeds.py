@@ -18,7 +18,10 @@ from pathlib import Path
 
 def winners(folder: Path) -> list[str]:
     """The models that were measured on test, with all their parameters."""
-    with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+    table = folder / "metrics.csv"
+    if not table.exists():
+        sys.exit(f"{table} is not there: let recbench run finish first")
+    with table.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["part"] == "test"]
     return list(dict.fromkeys(row["parameters"] for row in rows if row["selected"] == "True"))
 

@@ -51,16 +51,16 @@ def tunings(rows: Iterable[Row]) -> dict[Contest, Tuning]:
 
 
 def tuning_columns(found: Mapping[Contest, Tuning], rows: Sequence[Row]) -> dict[str, float | None]:
-    """What tables say of it beside some rows, as a mean over seeds.
+    """What tables say of it beside some rows, of the seed that had most to choose from.
 
-    Nothing where nothing was tuned, or no model had more than one trial to choose from.
+    One seed may choose for all. Nothing where nothing was tuned, or no model had more than one
+    trial to choose from.
     """
     had = [found.get((row.place, row.rival), Tuning()) for row in rows]
     if max((tuning.trials for tuning in found.values()), default=0) < 2 or not had[0].trials:
         return {"tried": None, "tuning s": None}
-    trials = sum(tuning.trials for tuning in had) / len(had)
-    seconds = sum(tuning.seconds for tuning in had) / len(had)
-    return {"tried": int(trials) if trials.is_integer() else trials, "tuning s": seconds}
+    most = max(had, key=lambda tuning: tuning.trials)
+    return {"tried": most.trials, "tuning s": most.seconds}
 
 
 def unbegun(runs: Iterable[Run], rows: Iterable[Row]) -> Counter[str]:

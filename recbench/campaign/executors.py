@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from recbench.campaign.slots import Said
 from recbench.campaign.tasks import Task
 from recbench.campaign.worker import Job, Outcome, Worker
+from recbench.errors import UsageError
 from recbench.linalg.types import Note, quiet
 from recbench.registry import load_plugin
 
@@ -93,7 +94,14 @@ class Parcel:
         """Pack a worker, without whom it tells of its progress: that depends on where it goes."""
         sent = replace(worker, context=replace(worker.context, progress=quiet))
         paths = tuple(str(path.resolve()) for path in plugins)
-        return cls(paths, pickle.dumps(sent), uuid.uuid4().hex)
+        try:
+            pickled = pickle.dumps(sent)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise UsageError(
+                f"what this run needs cannot be sent to another process: {error}; define classes "
+                "at the top of their module, or run without -j and --executor"
+            ) from error
+        return cls(paths, pickled, uuid.uuid4().hex)
 
     def open(self) -> Worker:
         """Unpack, once in each process."""

@@ -45,8 +45,22 @@ def command(name: str, data: tuple[Path, ...]) -> None:
     for path in data:
         if not path.is_file():
             raise UsageError(f"--data {path}: there is no such file; give one that {bare} can read")
-    for kind in kinds:
+    # A model and its loss have one name: settings say which of them is meant.
+    for kind in [kind for kind in kinds if _takes(kind, described)] or kinds:
         _check(registry(kind), described, _checks(kind, described, data))
+
+
+def _takes(kind: str, text: str) -> bool:
+    """Whether what has this name among things of one kind takes these settings."""
+    from recbench.registry import build
+
+    if kind not in ("models", "losses", "splits"):
+        return True
+    try:
+        build(text, registry(kind))
+    except UsageError:
+        return False
+    return True
 
 
 def _check(names: Any, text: str, checks: Checks) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
@@ -34,14 +35,8 @@ def explain(runner: "Runner", jobs: int | str) -> None:
     if fits and not isinstance(jobs, int):
         for line in _jobs(fits, runner.worker.context.threads):
             click.echo(line)
-    for one in fits:
-        first, *others = (_named(trial, len(plan.seeds) > 1) for trial in one.task.trials)
-        if one.refused:
-            click.echo(f"  {first}: would be skipped: {one.refused}")
-        else:
-            click.echo(f"  {first}" if spread else f"  {first}: {_size(one)}, {_seconds(one)}")
-        for name in others:
-            click.echo(f"    + {name}")
+    for line in _listed(fits, spread=spread is not None, seeds=len(plan.seeds) > 1):
+        click.echo(f"  {line}")
 
 
 def _outlook(runner: "Runner", holders: "Holders") -> str:
@@ -60,9 +55,27 @@ def _outlook(runner: "Runner", holders: "Holders") -> str:
     return wanted.outlook(len(there), kept=context.scratch is not None)
 
 
+def _listed(fits: Sequence["Estimate"], *, spread: bool, seeds: bool) -> Iterator[str]:
+    """The fits and their trials; what fits of a model take is said once, if it is the same."""
+
+    def takes(one: "Estimate") -> tuple[str, str]:
+        if one.refused:
+            return one.task.name, f"would be skipped: {one.refused}"
+        return one.task.name, "" if spread else f"{_size(one)}, {_seconds(one)}"
+
+    for (model, needs), alike in groupby(fits, takes):
+        some = [[_named(trial, seeds) for trial in one.task.trials] for one in alike]
+        alone, told = len(some) == 1, f": {needs}" if needs else ""
+        if not alone:
+            yield f"{counted(len(some), 'fit')} of {model}, each{told}"
+        for first, *others in some:
+            yield f"{first}{told}" if alone else f"  {first}"
+            yield from (f"{'' if alone else '  '}  + {name}" for name in others)
+
+
 def _named(trial: "Trial", seeds: bool) -> str:
-    """A trial by its text, and by its seed where models have several."""
-    text: str = trial.model.text
+    """A trial by what is not at its default, and by its seed where models have several."""
+    text: str = trial.model.brief
     return f"{text} seed {trial.seed}" if seeds and trial.model.stochastic else text
 
 

@@ -19,6 +19,8 @@ from recbench.errors import UsageError, unknown
 
 KINDS = ("models", "losses", "metrics", "splits", "readers")
 MOST_LINES = 12
+WIDE = 100
+"""Columns that a table of parameters needs, or its cells are cut; on less it is a list."""
 
 
 @click.command()
@@ -183,11 +185,28 @@ def _print(sheet: dict[str, Any]) -> None:
                 lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more (--json)"]
             facts.add_row(name, escape("\n".join(map(str, lines)).rstrip()))
     out.print(facts)
-    if sheet.get("parameters"):
+    parameters = [
+        {name: ", ".join(v) if isinstance(v, list) else v for name, v in spec.items()}
+        for spec in sheet.get("parameters", [])
+    ]
+    if parameters and out.width < WIDE:
         table = Table(box=SIMPLE_HEAD)
-        for name in sheet["parameters"][0]:
-            table.add_column(name, no_wrap=name == "name")
-        for spec in sheet["parameters"]:
-            cells = (", ".join(v) if isinstance(v, list) else v for v in spec.values())
-            table.add_row(*(escape(cell) or "–" for cell in cells))
+        table.add_column("name", no_wrap=True)
+        table.add_column("default, range, scale, what is tried, and help", overflow="fold")
+        for spec in parameters:
+            table.add_row(escape(spec["name"]), escape(_in_words(spec)))
         out.print(table)
+    elif parameters:
+        table = Table(box=SIMPLE_HEAD)
+        for name in parameters[0]:
+            table.add_column(name, no_wrap=name == "name", overflow="fold")
+        for spec in parameters:
+            table.add_row(*(escape(cell) or "–" for cell in spec.values()))
+        out.print(table)
+
+
+def _in_words(spec: dict[str, str]) -> str:
+    """A parameter without the columns of a table."""
+    facts = [spec["default"], spec["range"], *(["log"] if spec["scale"] == "log" else [])]
+    facts += [f"{word} {spec[word]}" for word in ("grid", "searched") if spec[word]]
+    return "; ".join(facts) + "\n" + spec["help"]

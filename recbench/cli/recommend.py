@@ -16,6 +16,8 @@ MANY = 20
 """Users whose lists are printed; more are for a file."""
 WAYS = ("users", "for_file", "typed_histories", "histories")
 """How to say for whom."""
+HISTORIES = {"--history": "typed_histories", "--histories": "histories"}
+"""Those that say what somebody has."""
 
 
 @click.command()
@@ -99,7 +101,13 @@ def _check(options: dict[str, Any]) -> None:
             "and nothing is split; leave it out"
         )
     if options["model"] is not None:
-        build(options["model"], MODELS)
+        model = build(options["model"], MODELS)
+        way = next((w for w in ("--history", "--histories") if options[HISTORIES[w]]), None)
+        if model.trained_users_only and way is not None:
+            raise UsageError(
+                f"{model.name} knows the users it is trained on, and nobody by what he has: give "
+                f"users of the data, as in --for NAME, instead of {way}"
+            )
         return
     given = given_options("dataset", "data", "seed", *OF_FILE)
     for name in given.keys() - _of_histories(options):

@@ -23,7 +23,8 @@ to the matrix of all second derivatives. Along a line F is a polynomial of degre
 coefficients are made of Gram matrices too.
 
 Where `Terms.centred` takes the mean out of the columns' factors in G, Q and X are less their mean
-wherever they stand beside C0.
+wherever they stand beside C0. Where `Terms.power` gives columns weights v, G = Qᵀ diag(v) Q and
+t = Qᵀv: rows of Q and X are times v wherever they stand beside C0, and ones are v beside d0.
 
 Sums over rows are made in blocks of fixed size and added up in order, in float64; rows of a sparse
 product are summed by one thread each. Results do not depend on the number of threads.
@@ -37,7 +38,7 @@ import numpy as np
 import scipy
 
 from recbench.linalg import blas, tall
-from recbench.linalg.normal import Diverged, Pattern, Terms, row_blocks, sums
+from recbench.linalg.normal import Diverged, Pattern, Terms, column_weights, row_blocks, sums
 from recbench.linalg.thin import Thin
 from recbench.linalg.types import Floats, Vector
 
@@ -71,6 +72,8 @@ class Surface:
         shape, size = (len(lengths), pattern.width), len(pattern.columns)
         numbers = np.arange(size, dtype=np.int32)
         turned = scipy.sparse.csr_array((numbers, pattern.columns, pattern.starts), shape).T.tocsr()
+        self.weights = column_weights(np.diff(turned.indptr), terms.power)
+        """v of the columns; None: all of them are 1."""
         self._order = turned.data
         ones = np.ones(size, dtype)
         self._down = Thin(
@@ -111,6 +114,13 @@ class Surface:
         less: Vector = product - np.outer(left, right) / self.pattern.width
         return less
 
+    def by_weight(self, columns: Floats) -> Floats:
+        """Columns times their weights, where they have some."""
+        if self.weights is None:
+            return columns
+        weighted: Floats = self.weights[:, None].astype(columns.dtype) * columns
+        return weighted
+
     def cross(self, left: Floats, right: Floats) -> Vector:
         """LᵀR, added up in float64."""
 
@@ -130,7 +140,7 @@ class Place:
         self.of, self.factors = surface, factors
         p, q = factors
         terms, pool = surface.terms, surface.pool
-        gram, self.total = sums(pool, q)
+        gram, self.total = sums(pool, q, surface.weights, surface.weights)
         self.gram = surface.centred(gram, self.total, self.total)
         """G."""
         self.weighed, self.pushed = sums(pool, p, terms.gram, terms.push)
@@ -159,24 +169,25 @@ class Place:
         down, up = surface.times(self.pulled, self.factors)
         down += surface.gram * self._times(p, self.gram)
         down += np.outer(surface.push, self.total).astype(p.dtype)
-        up += self._times(self._less(q, self.total), self.weighed)
-        up += self.pushed.astype(q.dtype)
+        up += self._times(self._beside(q, self.total), self.weighed)
+        up += self._alike(self.pushed.astype(q.dtype))
         return Sides(2 * down, 2 * up)
 
     def bend(self, direction: Sides, *, full: bool) -> Sides:
         """B times a direction; in full, the whole matrix of second derivatives times it."""
         surface, (p, q), (w, x) = self.of, self.factors, direction
-        moved = x.sum(axis=0, dtype=np.float64)
-        by_columns = surface.centred(surface.cross(x, q), moved, self.total)
+        weighted = surface.by_weight(x)
+        moved = weighted.sum(axis=0, dtype=np.float64)
+        by_columns = surface.centred(surface.cross(weighted, q), moved, self.total)
         by_rows = surface.cross(w, surface.gram * p)
         if full:
             by_columns, by_rows = by_columns + by_columns.T, by_rows + by_rows.T
         down = surface.gram * (self._times(w, self.gram) + self._times(p, by_columns))
-        up = self._times(self._less(q, self.total), by_rows)
-        up += self._times(self._less(x, moved), self.weighed)
+        up = self._times(self._beside(q, self.total), by_rows)
+        up += self._times(self._beside(x, moved), self.weighed)
         if full:
             down += np.outer(surface.push, moved).astype(p.dtype)
-            up += surface.push @ w
+            up += self._alike(surface.push @ w)
             _add(down, up, surface.times(self.pulled, direction))
         if surface.curved:
             _add(down, up, surface.times(surface.entries * self._begin(w, x), self.factors))
@@ -194,8 +205,8 @@ class Place:
             moved, more = sums(pool, w, terms.gram, terms.push)
             mixed = surface.cross(p, surface.gram * w)
             by_rows += [mixed + mixed.T, moved]
-            moved, total = sums(pool, x)
-            mixed = surface.centred(surface.cross(q, x), self.total, total)
+            moved, total = sums(pool, x, surface.weights, surface.weights)
+            mixed = surface.centred(surface.cross(q, surface.by_weight(x)), self.total, total)
             by_columns += [mixed + mixed.T, surface.centred(moved, total, total)]
             pushed, totals = [*pushed, more], [*totals, total]
             scores += [self._begin(w, x), surface.scores(w, x)]
@@ -222,12 +233,17 @@ class Place:
     def _times(self, left: Floats, small: Vector) -> Floats:
         return tall.times(self.of.pool, left, small.astype(left.dtype))
 
-    def _less(self, columns: Floats, total: Vector) -> Floats:
-        """Columns less their mean, where that is out."""
+    def _beside(self, columns: Floats, total: Vector) -> Floats:
+        """Columns as they stand beside C0: weighed, or less their mean where that is out."""
         if not self.of.terms.centred:
-            return columns
+            return self.of.by_weight(columns)
         less: Floats = columns - (total / len(columns)).astype(columns.dtype)
         return less
+
+    def _alike(self, vector: Floats) -> Floats:
+        """What every column gets, by its weight if it has one."""
+        weights = self.of.weights
+        return vector if weights is None else np.outer(weights.astype(vector.dtype), vector)
 
 
 def _add(down: Floats, up: Floats, more: Sides) -> None:

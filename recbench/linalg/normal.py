@@ -56,7 +56,7 @@ class Diverged(RecbenchError):
     def __init__(self) -> None:
         super().__init__(
             "the factors are no longer finite; give a larger l2, or smaller weights and exponents "
-            "(alpha, c, nu, init)"
+            "(alpha, c, nu, popularity, init)"
         )
 
 
@@ -88,6 +88,22 @@ class Pattern:
         return Pattern.of(matrix.T.tocsr())
 
 
+def chances(counts: Counts | Vector, power: float) -> Vector | None:
+    """What is proportional to a power of counts and adds up to 1; None: the same for all."""
+    if power == 0 or not counts.any():
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity is found in the factors
+        powers = counts.astype(np.float64) ** power
+        shared: Vector = powers / powers.sum()
+    return shared
+
+
+def column_weights(counts: Counts | Vector, power: float) -> Vector | None:
+    """The g and h of columns with so many entries each, 1 on average; None: all of them are 1."""
+    shared = chances(counts, power)
+    return None if shared is None else len(shared) * shared
+
+
 @dataclass(frozen=True)
 class Terms:
     """The coefficients of (1): c0, d0, r and s of each row, c1 and d1 of all."""
@@ -105,6 +121,13 @@ class Terms:
     """Whether the columns' factors are to enter G less their mean."""
     answer: float = 1.0
     """What d0 is times in the equations of the columns; but for 1 they are of no one objective."""
+    power: float = 0.0
+    """Columns weigh in G and t by their entries to this power: see `column_weights`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody has derived."""
+        if self.centred and self.power:
+            raise RecbenchError("Terms are centred or have a power of columns, not both")
 
     @property
     def entries(self) -> Vector:

@@ -327,18 +327,22 @@ class Squares(Block):
 
     Then h'(S) is S, and the Gram matrix of the columns is all that rows need: no score is made.
     Means, G C and Gᵀ A take rows and columns times a small matrix, whatever there is of both.
+
+    Columns may weigh in both means. With v, their weights times their number, G is then
+    (diag(c) h'(S) + b 1ᵀ) diag(v).
     """
 
     def __init__(self, pool: Executor, rows: Floats, columns: Floats) -> None:
         self.pool, self.a, self.c = pool, rows, columns
-        gram, self._sum = normal.sums(pool, columns)
-        self._reached: Floats = tall.times(pool, rows, gram.astype(rows.dtype))
 
     def respond(
         self, response: Response, shift: Vector | float = 0.0, weights: Floats | None = None,
         hide: Hide | None = None, bound: float | None = None,
     ) -> Means:  # fmt: skip
-        """The means of s² / 2 and of s; there is nothing to shift, to weigh or to hide."""
+        """The means of s² / 2 and of s; there is nothing to shift or to hide."""
+        self._v = None if weights is None else self.width * weights.astype(np.float64)
+        gram, self._sum = normal.sums(self.pool, self.c, self._v, self._v)
+        self._reached: Floats = tall.times(self.pool, self.a, gram.astype(self.a.dtype))
         squares = np.einsum("ik,ik->i", self._reached, self.a).astype(np.float64)
         return Means(squares / (2 * self.width), self.a @ self._sum / self.width)
 
@@ -355,10 +359,12 @@ class Squares(Block):
         out: Floats = tall.times(self.pool, self.c, tall.inner(self.pool, self.a, scaled))
         if b is not None:
             out += (b @ self.a).astype(out.dtype)
+        if self._v is not None:
+            out *= self._v[:, None].astype(out.dtype)
         return out
 
     def _total(self) -> Vector:
-        """The sum of the columns that every row faces."""
+        """The sum of the columns that every row faces, weighted if they are."""
         return self._sum
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from recbench.errors import RecbenchError, Refused, check_takes, home_of, located
+from recbench.errors import RecbenchError, Refused, check_takes, counted, home_of, located
 from recbench.fields import LARGEST
 from recbench.linalg import topk
 from recbench.linalg.real import real
@@ -149,12 +149,13 @@ class FoldIn:
 
 def refuse_strangers(rows: Indices) -> None:
     """For a model that knows the users it was trained on, and no others."""
-    strangers = np.count_nonzero(rows < 0)
+    strangers = int(np.count_nonzero(rows < 0))
     if strangers:
+        was = "was" if strangers == 1 else "were"
         raise Refused(
-            f"{strangers} of the users were not trained on, and this model knows no others; "
-            "recommend to users of the data (--for), or use a split that holds out interactions, "
-            "not users"
+            f"{counted(strangers, 'user')} to rank {was} not trained on, and this model knows no "
+            "others; recommend to users of the data (--for), or use a split that holds out "
+            "interactions, not users"
         )
 
 

@@ -23,8 +23,8 @@ from recbench.models.factors.losses import QuadraticLoss
 from recbench.models.trained.loss import Loss
 from recbench.registry import LOSSES, build
 
-_LOSSES = "recbench.models.factors.losses"
 _NEIGHBOURS = "recbench.models.neighbours"
+_OBJECTIVES = "recbench.models.factors.objectives"
 _SUBSPACE = "recbench.models.linear.subspace"
 _TRAINED = "recbench.models.trained"
 KINDS = {
@@ -46,13 +46,13 @@ KINDS = {
     "half-sweep": "recbench.models.factors.als:HalfSweep",
     "basis": "recbench.linalg.normal:Basis",
     "pattern": "recbench.linalg.normal:Pattern",
-    "weighted": f"{_LOSSES}:Weighted",
-    "contrasted": f"{_LOSSES}:Contrasted",
-    "ranking-squares": f"{_LOSSES}:RankingSquares",
-    "sampled-squares": f"{_LOSSES}:SampledSquares",
-    "bounded": f"{_LOSSES}:Bounded",
-    "with-products": f"{_LOSSES}:WithProducts",
-    "on-scores": f"{_LOSSES}:OnScores",
+    "weighted": f"{_OBJECTIVES}:Weighted",
+    "contrasted": f"{_OBJECTIVES}:Contrasted",
+    "ranking-squares": f"{_OBJECTIVES}:RankingSquares",
+    "sampled-squares": f"{_OBJECTIVES}:SampledSquares",
+    "bounded": f"{_OBJECTIVES}:Bounded",
+    "with-products": f"{_OBJECTIVES}:WithProducts",
+    "on-scores": f"{_OBJECTIVES}:OnScores",
     "encoded": "recbench.models.deep.encoded:Encoded",
     "towers": "recbench.models.deep.towers:Towers",
     "compared": f"{_TRAINED}.foldin:Compared",

@@ -18,9 +18,10 @@ def edge_notes(rows: Iterable[Row], select: str) -> list[str]:
     """A warning for each number whose best value is the least or the greatest that was tried.
 
     Not where nothing lies beyond, as for a penalty of 0, nor where a value further inside is as
-    good, nor among several numbers that were drawn at random.
+    good, nor among several numbers that were drawn at random. What a search stopped was tried.
     """
-    tried = sorted(candidates(rows, select), key=lambda row: (row.place, row.rival))
+    able = [row for row in rows if row.part == "valid" and select in row.metrics]
+    tried = sorted(able, key=lambda row: (row.place, row.rival))
     notes = [
         note
         for _, trials in groupby(tried, key=lambda row: (row.place, row.rival))
@@ -30,8 +31,11 @@ def edge_notes(rows: Iterable[Row], select: str) -> list[str]:
 
 
 def _of_contest(trials: Sequence[Row], select: str) -> Iterator[str]:
-    top = max(row.metrics[select] for row in trials)
-    winners = [row for row in trials if row.metrics[select] == top]
+    finished = candidates(trials, select)
+    top = max((row.metrics[select] for row in finished), default=None)
+    winners = [row for row in finished if row.metrics[select] == top]
+    if not winners:
+        return
     points, best = ([_numbers(row.parameters) for row in some] for some in (trials, winners))
     axes = {name: sorted({p[name] for p in points if name in p}) for name in best[0]}
     several = sum(len(values) > 1 for values in axes.values()) > 1
@@ -72,11 +76,11 @@ def _number(text: str) -> float | str:
 
 def _nothing_beyond(row: Row, name: str, end: float) -> bool:
     """Whether a parameter ends there; what is not known here, a plugin's, is taken to end at 0."""
-    specs = _specs(row)  # loads the model: only for winners that are at an edge
+    specs = specs_of(row)  # loads the model: only for winners that are at an edge
     return specs[name].ends_at(end) if name in specs else end == 0
 
 
-def _specs(row: Row) -> Mapping[str, Param]:
+def specs_of(row: Row) -> Mapping[str, Param]:
     """What is known of the parameters of a row's model; nothing if it is of a plugin not here."""
     try:
         return params_within(*parse_described(row.text, MODELS))

@@ -19,12 +19,15 @@ from recbench.campaign.folder import Campaign
 from recbench.campaign.row import Row, fact_columns, facts_by_column, metric_names
 from recbench.campaign.table import frame_of
 from recbench.errors import DataError, unknown
-from recbench.report.edges import edge_notes
+from recbench.params import format_value, plain
+from recbench.report.edges import edge_notes, specs_of
 from recbench.report.standings import LETTERS, Standing, more_is_better, standings, superiority
 from recbench.report.tables import BETTER, SPREAD, View
 from recbench.report.trials import failure_notes, stopped_notes
 
 PARTS = {"test": "test", "valid": "validation"}
+MANY = 6
+"""Of more parameters than these, a legend leaves out the defaults: lines would be lists of them."""
 HIDDEN = ("dataset", "split", "parameters", "seeds", "trials")
 """What programs want to know of a line; people read it around the table."""
 
@@ -187,11 +190,30 @@ def _whole(value: float | None) -> float | int | None:
 
 def _legend(shown: Sequence[Standing]) -> Iterator[str]:
     """Which parameters each line stands for."""
+    short = False
     for i, one in enumerate(shown):
         letter = LETTERS[i] if i < len(LETTERS) else one.model
         seeds = f", {len(one.rows)} seeds" if len(one.rows) > 1 else ""
+        told = " ".join(f"{name}={value}" for name, value in _worth_telling(one).items())
+        short |= told != one.parameters
         if one.parameters or seeds:
-            yield f"{letter}: {one.parameters or 'no parameters'}{seeds}"
+            nothing = "as by default" if one.parameters else "no parameters"
+            yield f"{letter}: {told or nothing}{seeds}"
+    if short:
+        yield "parameters at their defaults are left out here; --format csv has all of them"
+
+
+def _worth_telling(one: Standing) -> Mapping[str, str]:
+    """What was selected; of many parameters those that are not at their defaults."""
+    settings = one.settings
+    if len(settings) <= MANY:
+        return settings
+    specs = specs_of(one.rows[0])
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in specs or value != format_value(plain(specs[name].default))
+    }
 
 
 def _explained(frame: pd.DataFrame, wanted: Wanted) -> Iterator[str]:

@@ -4,7 +4,7 @@ A model stands with its selected trial, or with one per seed if it was run with 
 """
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,13 +44,18 @@ class Standing:
 
     @property
     def parameters(self) -> str:
-        """What was selected; values that differ between seeds with bars between them."""
-        words = []
+        """What was selected."""
+        return " ".join(f"{name}={value}" for name, value in self.settings.items())
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The same by name; values that differ between seeds with bars between them."""
+        settings: dict[str, str] = {}
         for name in dict.fromkeys(name for row in self.rows for name in row.parameters):
             given = [row.parameters.get(name) for row in self.rows]
             values = dict.fromkeys(format_value(value) for value in given if value is not None)
-            words += [f"{name}={'|'.join(values)}"] if values else []
-        return " ".join(words)
+            settings |= {name: "|".join(values)} if values else {}
+        return settings
 
 
 def standings(rows: Sequence[Row], select: str, part: str, sort: str) -> list[Standing]:

@@ -17,6 +17,7 @@ from recbench.campaign.plan import Plan
 from recbench.campaign.processes import Processes
 from recbench.campaign.runner import Runner
 from recbench.campaign.worker import Job, Worker
+from recbench.errors import UsageError
 from recbench.evaluate.metrics import parse_metric
 from recbench.models.linear import lae
 from recbench.registry import MODELS, load_plugin
@@ -152,6 +153,14 @@ def test_processes_tell_how_far_they_are_and_each_has_a_device(tmp_path):
     steps = [note for note in told if note[0].startswith("steps [")]
     assert {note[0] for note in steps} <= {"steps [1]", "steps [2]"}
     assert ("steps [1]", 3, 3) in steps or ("steps [2]", 3, 3) in steps
+
+
+def test_what_cannot_be_sent_is_refused_in_a_sentence():
+    class Hidden(lae.Ease):
+        """No other process finds it: only this function knows where it is."""
+
+    with pytest.raises(UsageError, match=r"cannot be sent to another process.*Hidden"):
+        Parcel.of(worker(Hidden()))
 
 
 def test_a_parcel_is_opened_once():

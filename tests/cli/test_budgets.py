@@ -54,6 +54,16 @@ def test_tables_say_what_each_model_got(recbench, own, folder):
         assert rows["ials"]["tuning s"] >= rows["ials"]["fit s"]
 
 
+def test_where_one_seed_chose_for_all_it_had_the_choice(recbench, own, folder):
+    words = ["run", *own, "-k", "ndcg@10", "-o", "out"]
+    recbench(*words, "-m", "ials[iterations=2,factors=4]", "--grid", "l2=0.01,0.1,1")
+    table = pd.read_csv(folder / "out" / "metrics.csv")
+    (best,) = table[table["part"] == "test"]["parameters"]
+    assert recbench(*words, "-m", best, "--seed", "1,2").exit_code == 0
+    (row,) = json.loads(recbench("show", "out", "--json").stdout)[-1]["rows"]
+    assert (row["seeds"], row["tried"]) == ("0,1,2", 3)
+
+
 def test_one_trial_each_is_nothing_to_tell(recbench, own, folder):
     ran = recbench("run", *own, "-m", "ease", "-m", "popularity", "-o", "out")
     assert "tried" not in ran.stdout + recbench("show", "out").stdout

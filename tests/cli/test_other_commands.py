@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -154,7 +155,7 @@ def test_info_explains_anything_by_name(recbench, name, says):
         ("mf-ccl", "ccl", "1 - s_ui + w E_j [s_uj - ε]₊", "SimpleX"),
         ("lightgcn", "bpr", "E_j log(1 + e^(s_uj - s_ui))", "BPR"),
         ("mf[loss=mine-plus[t=0.2]]", "mine-plus", "-s_ui / t + λ log N E_j e^(s_uj / t)", "Koren"),
-        ("ials", "ials", "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j s_uj²", "Rendle"),
+        ("ials", "ials", "Σ_(u,i) (1 - s_ui)² + α0 Σ_u Σ_j v_j s_uj²", "Rendle"),
     ],
 )
 def test_info_says_what_is_minimised(recbench, name, loss, formula, paper):
@@ -163,6 +164,13 @@ def test_info_says_what_is_minimised(recbench, name, loss, formula, paper):
     assert "s_uj: score" in sheet["where"]
     assert paper in sheet["cite"]
     assert formula in recbench("info", name).stdout  # brackets are no markup
+
+
+def test_info_cuts_no_word_on_a_narrow_screen():
+    lines = CliRunner().invoke(main, ["info", "mf"], env={"COLUMNS": "80"}).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+    assert {*LOSSES.names()} <= {*re.findall(r"[\w-]+", "\n".join(lines))}
 
 
 def test_info_cites_the_model_and_the_loss_that_it_holds(recbench):
@@ -218,6 +226,16 @@ def test_a_bad_model_fails_its_checks_by_name(recbench, folder):
     result = recbench("check-plugin", "--plugin", "bad.py", "rarity")
     assert result.exit_code == 1
     assert "FAIL  One finite score for every user and item" in result.stderr
+
+
+def test_settings_say_whether_a_model_is_checked_or_the_loss_of_its_name(recbench):
+    for text, kind in (("bce[epochs=2]", "model"), ("bce[weight=3]", "loss")):
+        result = recbench("check-plugin", text)
+        assert result.exit_code == 0, result.output
+        assert f"the {kind} {text} passed" in result.stdout
+    wrong = recbench("check-plugin", "bce[depth=2]")
+    assert wrong.exit_code == 2
+    assert "unknown parameter of bce 'depth'" in wrong.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

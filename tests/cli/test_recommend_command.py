@@ -88,6 +88,8 @@ def test_a_few_lists_are_a_table(recbench, saved):
         (["-m", "ease", "--saved", "model"], 2, "give one of the two"),
         (["-m", "easy", *OWN], 2, "unknown model 'easy'"),
         (["-m", "file:toy.csv", *OWN, "--history", "1"], 2, "file:toy is lists already"),
+        (["-m", "neumf", *OWN, "--history", "1"], 2, "nobody by what he has: give users"),
+        (["-m", "neumf", *OWN, "--histories", "toy.csv"], 2, "instead of --histories"),
         (["--saved", "model", "--history", " ,"], 2, "--history is empty"),
         (["--saved", "nothing"], 3, "holds no model"),
         (["--saved", "model"], 2, "lists for 120 users: give a file"),

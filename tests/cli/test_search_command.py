@@ -152,7 +152,20 @@ def test_a_dry_run_of_a_finished_search_finds_all_of_it(recbench, own):
 
 def test_a_dry_run_tells_seeds_apart(recbench, own):
     shown = recbench("run", *own, "-m", "ials", "--seed", "3,5", "--dry-run").stdout
-    assert shown.count("] seed 3: ") == shown.count("] seed 5: ") == 1
+    assert [line.strip() for line in shown.splitlines()[-2:]] == ["ials seed 3", "ials seed 5"]
+
+
+def test_a_dry_run_says_once_what_fits_take_alike(recbench, own):
+    words = ["-m", "ease", "-m", "ials[factors=4]", "--grid", "ials.iterations=2,3", "-n"]
+    shown = recbench("run", *own, *words, "--grid", "ials.l2=0.01,0.1").stdout
+    listed = shown[shown.index("time: ") :].splitlines()[1:]
+    assert listed[0].startswith("  ease: ")
+    assert listed[1].startswith("  2 fits of ials, each: ")
+    assert "GB for 4 factors for" in listed[1]
+    assert listed[2:] == [
+        "    ials[factors=4,iterations=2]", "      + ials[factors=4,iterations=3]",
+        "    ials[factors=4,iterations=2,l2=0.1]", "      + ials[factors=4,iterations=3,l2=0.1]",
+    ]  # fmt: skip
 
 
 HALVING = [

@@ -28,6 +28,8 @@ KINDS = {
     "shares of rows": terms(),
     "centred": terms(centred=True),
     "no pushes": terms(push=np.zeros(ROWS)),
+    "weights of columns": terms(power=0.7),
+    "weights of columns alone": terms(entry=0.0, share=None, power=1.0),
 }
 each = pytest.mark.parametrize("kind", KINDS)
 
@@ -53,7 +55,9 @@ def by_cells(kind, factors, scores=None):
     given = KINDS[kind]
     s = factors[0] @ factors[1].T if scores is None else scores
     spread = s - s.mean(axis=1, keepdims=True) * given.centred
-    total = (given.gram[:, None] * spread**2).sum() + 2 * (given.push[:, None] * s).sum()
+    v = SEEN.sum(axis=0) ** given.power
+    v = v * COLUMNS / v.sum()
+    total = (given.gram[:, None] * v * spread**2).sum() + 2 * (given.push[:, None] * v * s).sum()
     seen = given.entries[:, None] * s**2 - 2 * given.pulls[:, None] * s
     return total + seen[SEEN].sum()
 
@@ -115,16 +119,21 @@ def test_a_line_is_a_polynomial_of_degree_four(pool, kind):
         assert line(length) == pytest.approx(expected, rel=1e-10)
 
 
-def test_single_precision_is_the_same_to_fewer_digits(pool):
-    exact = at(pool, "shares of rows", drawn(1))
+@pytest.mark.parametrize("kind", ["shares of rows", "weights of columns"])
+def test_single_precision_is_the_same_to_fewer_digits(pool, kind):
+    exact, direction = at(pool, kind, drawn(1)), drawn(2)
     matrix = sparse.csr_array(SEEN.astype(float))
-    single = Sides(*(side.astype(np.float32) for side in drawn(1)))
-    given = Surface(pool, Pattern.of(matrix), KINDS["shares of rows"], np.dtype(np.float32))
+    single, towards = (
+        Sides(*(side.astype(np.float32) for side in sides)) for sides in (drawn(1), direction)
+    )
+    given = Surface(pool, Pattern.of(matrix), KINDS[kind], np.dtype(np.float32))
     place = given.at(single)
     assert place.value() == pytest.approx(exact.value(), rel=1e-5)
-    for ours, theirs in zip(place.slope(), exact.slope(), strict=True):
-        assert ours.dtype == np.float32
-        assert np.allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+    ours = [*place.slope(), *place.bend(towards, full=True)]
+    theirs = [*exact.slope(), *exact.bend(direction, full=True)]
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.dtype == np.float32
+        assert np.allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_factors_that_are_not_finite_are_refused(pool):

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas, normal
-from recbench.linalg.normal import Pattern, Terms, solve, turn
+from recbench.linalg.normal import Pattern, Terms, chances, column_weights, solve, turn
 from recbench.linalg.topk import kernel_threads
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-9}
@@ -210,3 +210,21 @@ def test_a_transposed_pattern_holds_the_same_entries():
     assert np.array_equal(pattern.starts, expected.starts)
     assert np.array_equal(pattern.columns, expected.columns)
     assert pattern.width == len(matrix)
+
+
+def test_columns_weigh_by_a_power_of_their_entries_and_one_on_average():
+    counts = np.array([4, 0, 1, 9])
+    assert np.allclose(chances(counts, 0.5), [2 / 6, 0, 1 / 6, 3 / 6])
+    assert np.allclose(column_weights(counts, 0.5), [8 / 6, 0, 4 / 6, 12 / 6])
+    assert np.allclose(column_weights(counts, 1.0), [16 / 14, 0, 4 / 14, 36 / 14])
+
+
+def test_columns_weigh_the_same_without_a_power_and_without_entries():
+    assert column_weights(np.array([4, 0]), 0.0) is None
+    assert column_weights(np.zeros(2, np.int64), 0.5) is None
+
+
+def test_columns_are_not_centred_and_weighed():
+    ones = np.ones(2)
+    with pytest.raises(RecbenchError, match="centred or have a power"):
+        Terms(ones, ones, ones, 1.0, 1.0, centred=True, power=0.5)

@@ -272,13 +272,31 @@ def test_squares_need_no_scores(pool):
         assert np.allclose(fast.push(by_means, b), slow.push(by_means, b), **EXACT)
 
 
+def test_columns_may_weigh_in_the_means_of_squares(pool):
+    a, c, (by_means, alike) = some(13), some(90, seed=1), some(2, 13, seed=2)
+    weights = np.random.default_rng(5).random(90)
+    weights[3] = 0
+    weights /= weights.sum()
+    scores, block = a @ c.T, Squares(pool, a, c)
+    means = block.respond(response("square"), weights=weights)
+    assert np.allclose(means.value, scores**2 / 2 @ weights, **EXACT)
+    assert np.allclose(means.slope, scores @ weights, **EXACT)
+    for b in (None, alike):
+        # As if every score had its own derivative: of c times one mean, of 90 b times the other.
+        own = by_means[:, None] * scores + (0 if b is None else 90 * b[:, None])
+        assert np.allclose(block.pull(by_means, b), (own * weights) @ c, **EXACT)
+        assert np.allclose(block.push(by_means, b), (own * weights).T @ a, **EXACT)
+
+
 def test_squares_are_the_same_bits_on_any_number_of_threads(monkeypatch):
     monkeypatch.setattr("recbench.linalg.normal.BLOCK", 8)
     monkeypatch.setattr("recbench.linalg.tall.ROWS", 2)
     a, c, found = some(13, dtype=np.float32), some(90, seed=1, dtype=np.float32), []
     for threads in (1, 2):
         with kernel_threads(threads), blas.workers() as pool:
-            block = Squares(pool, a, c)
-            means = block.respond(response("square"))
-            found.append((means.value, means.slope, block.pull(a[:, 0]), block.push(a[:, 0])))
+            block, parts = Squares(pool, a, c), []
+            for weights in (None, np.arange(90) / 4005):
+                means = block.respond(response("square"), weights=weights)
+                parts += [means.value, means.slope, block.pull(a[:, 0]), block.push(a[:, 0])]
+            found.append(parts)
     assert all(map(np.array_equal, *found))

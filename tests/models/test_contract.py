@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import toys
-from recbench.models.base import Family, Model
-from recbench.models.contract import check_model
+from recbench.models.base import Family, Model, fit_alone
+from recbench.models.context import Context
+from recbench.models.contract import check_model, example, scores
 from recbench.models.popularity import Constant
 from recbench.models.scorers import Factors, Scorer
 from recbench.params import param, params_of
@@ -28,6 +29,16 @@ def test_every_model_keeps_the_contract(name):
     model = quick(toys.able(MODELS.get(name)))
     problems = [f"{o.check}: {o.problem}" for o in check_model(model) if o.problem]
     assert not problems
+
+
+@pytest.mark.parametrize("name", toys.every_model(*NEEDS_A_FILE))
+def test_what_is_drawn_does_not_depend_on_the_precision(name):
+    model, train = quick(toys.able(MODELS.get(name))), example()
+    single, double = (
+        scores(fit_alone(model, train, Context(seed=1, threads=1, dtype=np.dtype(kind))), train)
+        for kind in ("float32", "float64")
+    )
+    np.testing.assert_allclose(single, double, rtol=0, atol=1e-3 * np.abs(double).max())
 
 
 def counts(train) -> np.ndarray:
@@ -113,6 +124,10 @@ class Illegible(Good):
         return f"{self.name}[power={self.power + 1}]"
 
 
+Lost = type("Elsewhere", (Good,), {"__module__": __name__})
+"""A class under another name than it has in its module."""
+
+
 @pytest.mark.parametrize(
     ("model", "rule"),
     [
@@ -125,6 +140,7 @@ class Illegible(Good):
         (Swayed, "Fitted as one of a grid, the model gives the scores it gives alone"),
         (Endless, "A fit that goes in rounds stops after the first if it is told to"),
         (Illegible, "The canonical text reads back as the same model"),
+        (Lost, "Other processes, those of `-j 2`, can be sent the model"),
     ],
 )
 def test_a_model_that_breaks_a_rule_is_told_which(recbench, model, rule):

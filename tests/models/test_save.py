@@ -121,13 +121,16 @@ def test_every_model_comes_back_and_knows_the_same_users(name, tmp_path):
     assert list(read.for_users(["u007", "u003"], 4)) == some
     histories = [[0, 2], [], [11, 3, 5]]
     if MODELS.get(name).trained_users_only:
-        with pytest.raises(Refused, match="3 of the users were not trained on"):
+        with pytest.raises(Refused, match="3 users to rank were not trained on"):
             next(read.for_histories(histories, 4))
         return
     assert list(read.for_histories(histories, 4)) == list(made.for_histories(histories, 4))
 
 
-@pytest.mark.parametrize("loss", ["wrmf", "ials-debiased", "mse-debiased", "rgx-exact", "rg2-ssm"])
+@pytest.mark.parametrize(
+    "loss",
+    ["wrmf", "ials-debiased", "mse-debiased", "rgx-exact", "rg2-ssm", "ials[popularity=0.5]"],
+)
 def test_losses_inside_of_models_come_back(loss, tmp_path):
     made = fit(f"mf[loss={loss},epochs=1,factors=3]", toys.two_tastes(40, 12))
     made.save(tmp_path / "model")

@@ -103,7 +103,7 @@ def test_factors_of_train_users_say_nothing_of_strangers(world):
     rng, history, rows, seen = world
     base = Factors(rng.standard_normal((50, 2)), rng.standard_normal((23, 2)))
     rows[[4, 6]] = -1
-    with pytest.raises(Refused, match="2 of the users were not trained on"):
+    with pytest.raises(Refused, match="2 users to rank were not trained on"):
         base.top(Query(history, rows, seen, 3))
     with pytest.raises(Refused, match="holds out interactions"):
         base.score(history, rows)

@@ -1,5 +1,7 @@
 """Winners at the edge of what was tried."""
 
+from dataclasses import replace
+
 import pytest
 
 from recbench.campaign.row import Row
@@ -54,6 +56,14 @@ def notes(rows) -> list[str]:
 )
 def test_a_winner_at_an_end_is_told_unless_there_is_nothing_beyond(rows, told):
     assert notes(rows) == told
+
+
+def test_what_a_search_stopped_was_tried_and_never_wins():
+    first, second, third = ease(0.1, 0.2, 0.3)
+    assert notes([first, second, replace(third, stopped=2)]) == []
+    beyond = row("ease", 0.9, l2=1000.0)
+    assert notes([first, second, third, replace(beyond, stopped=2)]) == []
+    assert notes([replace(one, stopped=2) for one in (first, second, third)]) == []
 
 
 def test_among_several_numbers_that_were_drawn_an_end_is_chance():

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from recbench.campaign.folder import Campaign
 from recbench.errors import UsageError
+from recbench.registry import MODELS, build
 from recbench.report.formats import text
 from recbench.report.leaderboard import Wanted, leaderboard_views
 from recbench.report.standings import standings
@@ -45,10 +46,10 @@ def add(campaign: Campaign, model: str, level: float, seeds: int = 1, **known: o
         values = np.clip(level + users + rng.normal(0, 0.1, USERS), 0, 1)
         table = pa.table({"user": np.arange(USERS), "ndcg@20": values, "novelty@20": values * 10})
         means = {"ndcg@20": values.mean(), "novelty@20": values.mean() * 10}
+        told = {"text": f"{model}[l2={seed + 1}]", "parameters": {"l2": seed + 1.0}, **known}
         row = replace(
-            ROW, trial=f"{model}{seed}", model=model, text=f"{model}[l2={seed + 1}]", seed=seed,
-            metrics=means, users=USERS, parameters={"l2": seed + 1.0}, **known,
-        )  # fmt: skip
+            ROW, trial=f"{model}{seed}", model=model, seed=seed, metrics=means, users=USERS, **told
+        )
         for part in ("valid", "test"):
             campaign.record(replace(row, part=part), table)
 
@@ -68,6 +69,19 @@ def test_models_are_ranked_by_the_mean_over_their_seeds(campaign):
     assert list(frame["seeds"]) == ["0,1,2", "0", "0"]
     assert frame.loc[0, "parameters"] == "l2=1|2|3"
     assert frame.loc[0, "peak GB"] == 3.0
+
+
+def test_of_many_parameters_the_defaults_are_left_out_of_the_legend(tmp_path):
+    campaign = Campaign(tmp_path)
+    campaign.create()
+    models = {name: build(name, MODELS) for name in ("mf-ccl", "mf-ccl[rate=0.5]", "ease[l2=3]")}
+    for level, model in enumerate(models.values()):
+        add(campaign, model.name + str(level), 0.3 + level / 10, text=model.text,
+            parameters=model.values())  # fmt: skip
+    view = ranked(campaign)
+    left_out = "parameters at their defaults are left out here; --format csv has all of them"
+    assert view.notes[:4] == ["a: l2=3", "b: rate=0.5", "c: as by default", left_out]
+    assert view.frame.loc[2, "parameters"].count("=") == len(models["mf-ccl"].values())
 
 
 def test_letters_name_the_models_that_are_significantly_worse(campaign):

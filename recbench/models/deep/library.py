@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +23,7 @@ DEVICE = re.compile(r"auto|cpu|cuda:\d{1,3}")
 def load() -> Any:
     """PyTorch, or why it cannot be used."""
     try:
-        with _patient():
+        with _patient(), _whole():
             import torch
     except (ImportError, OSError) as error:
         why = "" if isinstance(error, ModuleNotFoundError) else f" ({printable(str(error))})"
@@ -52,6 +54,26 @@ def _patient() -> Iterator[None]:
     finally:
         if chosen is None:
             del os.environ[WAITING]
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of an import.
+
+    Half of PyTorch cannot be imported again, and sometimes it loses the interrupt: every model on
+    it would fail, and the run would not end.
+    """
+    if threading.current_thread() is not threading.main_thread():  # is not interrupted
+        yield
+        return
+    heard = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 def check_device(word: str) -> None:
@@ -89,7 +111,8 @@ def session(ctx: Context) -> Iterator[Any]:
     filled = torch.utils.deterministic.fill_uninitialized_memory
     try:
         torch.set_num_threads(ctx.threads)
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        with _whole():  # the first call imports a large part of PyTorch
+            torch.use_deterministic_algorithms(True, warn_only=True)
         torch.utils.deterministic.fill_uninitialized_memory = False
         yield device
     finally:

@@ -14,13 +14,14 @@ import numpy as np
 
 from recbench.errors import RecbenchError, check_takes, of_kind
 from recbench.linalg import blas
-from recbench.linalg.normal import Basis, Pattern, Terms, solve, turn
-from recbench.linalg.types import Floats, Sparse
+from recbench.linalg.normal import Basis, Pattern, Terms, column_weights, solve, turn
+from recbench.linalg.types import Floats, Sparse, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors import losses
-from recbench.models.factors.losses import Objective, QuadraticLoss, check_quadratic, goal_of
+from recbench.models.factors.losses import QuadraticLoss, check_quadratic, goal_of
+from recbench.models.factors.objectives import Objective
 from recbench.models.rounds import (
     Rounds,
     Schedule,
@@ -66,6 +67,8 @@ class Problem:
     items: Pattern
     user_terms: Terms
     item_terms: Terms
+    weights: Vector | None
+    """The v of items; None: all of them are 1."""
 
     @classmethod
     def of(cls, objective: Objective, train: Sparse, name: str) -> "Problem":
@@ -78,10 +81,11 @@ class Problem:
             objective.user_terms(*given), Terms, type(objective).user_terms, "user_terms",
             "return Terms(gram, push, ridge, entry, pull)",
         )  # fmt: skip
-        ones = np.ones(train.shape[1])
+        weights = column_weights(items.lengths, terms.power)
+        grams = np.ones(train.shape[1]) if weights is None else weights
         ridge = objective.item_ridge(items.lengths, train.shape[0])
-        item_terms = Terms(ones, terms.answer * ones, ridge, terms.entry, terms.pull)
-        return cls(objective, users, items, terms, item_terms)
+        item_terms = Terms(grams, terms.answer * grams, ridge, terms.entry, terms.pull)
+        return cls(objective, users, items, terms, item_terms, weights)
 
     def solve_items(self, pool: Executor, p: Floats, q: Floats, steps: int = 0) -> float:
         """Improve Q; return Σ r |q|².
@@ -105,10 +109,14 @@ class Problem:
         self, pool: Executor, p: Floats, q: Floats, steps: int = 0
     ) -> tuple[Basis, float]:
         """Improve P; return what folding in needs of Q, and the objective but for Σ r |q|²."""
-        centred = self.user_terms.centred
-        basis = turn(pool, q, companion=p if steps else None, centred=centred)
+        basis = self.turn_items(pool, q, companion=p if steps else None)
         solved = solve(pool, self.users, basis, self.user_terms, p, steps=steps, loss=True)
         return basis, solved.loss + solved.penalty
+
+    def turn_items(self, pool: Executor, q: Floats, companion: Floats | None) -> Basis:
+        """Turn Q, and what is multiplied with it: what folding in needs of Q."""
+        v, centred = self.weights, self.user_terms.centred
+        return turn(pool, q, v, v, companion=companion, centred=centred)
 
     def item_penalty(self, q: Floats) -> float:
         """Σ r |q|²."""
@@ -288,8 +296,7 @@ class FactorRounds(Rounds):
                 self.basis, _ = self.problem.solve_users(pool, self.p, self.q)
             if self.sweeps.last == "items":
                 self.problem.solve_items(pool, self.p, self.q, self.steps)
-                centred = self.problem.user_terms.centred
-                self.basis = turn(pool, self.q, companion=self.p, centred=centred)
+                self.basis = self.problem.turn_items(pool, self.q, self.p)
         return self.look()
 
     def state(self) -> State:

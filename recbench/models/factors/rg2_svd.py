@@ -26,7 +26,8 @@ from recbench.linalg.types import Floats, Sparse
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.factors.als import Problem, factors_param, rank_for, reserve
-from recbench.models.factors.losses import Objective, RankingSquares, Rg2, goal_of
+from recbench.models.factors.losses import Rg2, goal_of
+from recbench.models.factors.objectives import Objective, RankingSquares
 from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS

@@ -431,12 +431,17 @@ class Quadratic(Loss):
     quadratic: QuadraticLoss
 
     @property
+    def popularity(self) -> float:  # type: ignore[override]  # what is held has the parameter
+        """Items count among all, or are drawn, as its terms say."""
+        return self.quadratic.objective.user_terms(np.ones(1, np.int64), 1).power
+
+    @property
     def response(self) -> Response:
         """s² / 2."""
         return Response("square")
 
     def grade(self, positives: Positives, means: Means) -> Grades:
-        """What (1) of `factors.losses` says; a row with some of the interactions has that share."""
+        """What (1) of `objectives` says; a row with some of the interactions has that share."""
         degrees, n = positives.degrees, positives.catalogue
         terms = self.quadratic.objective.user_terms(degrees.astype(np.int64), n)
         share = positives.lengths / np.maximum(degrees, 1)

@@ -1,5 +1,6 @@
 """The trained models by name: an encoder, a loss, and how it is trained."""
 
+import re
 from dataclasses import make_dataclass, replace
 from typing import Any
 
@@ -69,7 +70,8 @@ def _made(
         ("training", Training, inlined(Training, **known)),
         ("encoder", Encoder, inlined(encoder, **rest)), ("loss", *loss),
     ]  # fmt: skip
-    title = "".join(word.capitalize() for word in name.split("-"))
+    # What it is called in this module, where other processes look for it.
+    title = "".join(word.capitalize() for word in re.split("[-+]", name))
     made = make_dataclass(title, fields, bases=(Model,), namespace=namespace, frozen=True)
     return MODELS.register(name)(made)
 
@@ -79,7 +81,7 @@ Mf = _any_loss(
     "Matrix factorisation by gradients, on any loss.",
     "Koren, Bell, Volinsky (2009), Matrix Factorization Techniques for Recommender Systems",
 )  # fmt: skip
-LightGcn = _any_loss(
+Lightgcn = _any_loss(
     "lightgcn", encoders.LightGcn, "bpr",
     "LightGCN: vectors are averaged over walks on the graph of interactions; any loss.",
     "He et al. (2020), LightGCN: Simplifying and Powering Graph Convolution Network",
@@ -96,7 +98,7 @@ Simplex = _any_loss(
     "SimpleX: a user is a vector of his own and what he has, on the cosine contrastive loss.",
     losses.SIMPLEX, rate=0.001, drawn=2048, epochs=40, decay_at="28+35",
 )  # fmt: skip
-YoutubeNet = _any_loss(
+Youtubenet = _any_loss(
     "youtubenet", histories.YoutubeNet, "infonce[against=800,t=1]",
     "YouTubeNet: a user is the mean of what he has, on a softmax over drawn items.",
     "Covington, Adams, Sargin (2016), Deep Neural Networks for YouTube Recommendations",
@@ -110,8 +112,8 @@ MfCclDebiased = _one_loss(
     "mf-ccl-debiased", encoders.Mf, losses.CclDebiased,
     "Matrix factorisation on the debiased cosine contrastive loss.",
 )  # fmt: skip
-MfInfoNce = _one_loss("mf-infonce", encoders.Mf, losses.InfoNce, "Matrix factorisation on InfoNCE.")
-MfInfoNceDebiased = _one_loss(
+MfInfonce = _one_loss("mf-infonce", encoders.Mf, losses.InfoNce, "Matrix factorisation on InfoNCE.")
+MfInfonceDebiased = _one_loss(
     "mf-infonce-debiased", encoders.Mf, losses.InfoNceDebiased,
     "Matrix factorisation on debiased InfoNCE.",
 )  # fmt: skip
@@ -129,7 +131,7 @@ SsmGnn = _one_loss(
     "ssm-gnn", encoders.LightGcn, losses.Ssm, "LightGCN on sampled softmax with in-batch items.",
     layers=1,
 )  # fmt: skip
-SampledSoftmax = _any_loss(
+Ssm = _any_loss(
     "ssm", encoders.Mf, "infonce[against=100,t=1]",
     "Matrix factorisation on a softmax over each interaction and as many items as are drawn.",
     "Wu et al. (2024), On the Effectiveness of Sampled Softmax Loss for Item Recommendation",
@@ -170,18 +172,18 @@ def _on_graph(loss: Any) -> Any:
     return _one_loss(f"lightgcn+{loss.name}", encoders.LightGcn, loss, doc, **training)
 
 
-LightGcnSoftmax = _on_graph(losses.Softmax)
-LightGcnMine = _on_graph(losses.Mine)
-LightGcnMinePlus = _on_graph(losses.MinePlus)
-LightGcnSsm = _on_graph(losses.Ssm)
-LightGcnInfoNce = _on_graph(losses.InfoNce)
-LightGcnInfoNceDebiased = _on_graph(losses.InfoNceDebiased)
-LightGcnSparsemax = _on_graph(losses.Sparsemax)
-LightGcnCcl = _on_graph(losses.Ccl)
-LightGcnCclDebiased = _on_graph(losses.CclDebiased)
-LightGcnBce = _on_graph(losses.Bce)
-LightGcnUib = _on_graph(losses.Uib)
-LightGcnCml = _on_graph(losses.Cml)
-LightGcnSml = _on_graph(losses.Sml)
-LightGcnRg2 = _on_graph(quadratic.Rg2)
-LightGcnRgx = _on_graph(quadratic.Rgx)
+LightgcnSoftmax = _on_graph(losses.Softmax)
+LightgcnMine = _on_graph(losses.Mine)
+LightgcnMinePlus = _on_graph(losses.MinePlus)
+LightgcnSsm = _on_graph(losses.Ssm)
+LightgcnInfonce = _on_graph(losses.InfoNce)
+LightgcnInfonceDebiased = _on_graph(losses.InfoNceDebiased)
+LightgcnSparsemax = _on_graph(losses.Sparsemax)
+LightgcnCcl = _on_graph(losses.Ccl)
+LightgcnCclDebiased = _on_graph(losses.CclDebiased)
+LightgcnBce = _on_graph(losses.Bce)
+LightgcnUib = _on_graph(losses.Uib)
+LightgcnCml = _on_graph(losses.Cml)
+LightgcnSml = _on_graph(losses.Sml)
+LightgcnRg2 = _on_graph(quadratic.Rg2)
+LightgcnRgx = _on_graph(quadratic.Rgx)

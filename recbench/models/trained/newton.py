@@ -20,7 +20,6 @@ import numpy as np
 
 from recbench.linalg import blas, conjugate
 from recbench.linalg.joint import Place, Sides, Surface, lowest
-from recbench.linalg.normal import turn
 from recbench.linalg.types import Floats, Sparse, Vector
 from recbench.models.base import Family, Fit, Model
 from recbench.models.checkpoint import State
@@ -148,6 +147,9 @@ class NewtonRounds(Rounds):
         self.table[self.users :] = first_items(model.init, items, rank, ctx)
         self.cut = 0
         self.ridge = np.concatenate([problem.user_terms.ridge, problem.item_terms.ridge])
+        # No direction would ever lead away from where these were drawn; a sweep leaves them at 0.
+        free = (problem.item_terms.gram == 0) & (problem.item_terms.ridge == 0)
+        self.table[self.users :][free] = 0
         self.surface = Surface(pool, problem.users, problem.user_terms, self.table.dtype)
         self.graph = Walked(self.table, model.layers, train, pool) if model.layers else None
         self._here: Place | None = None
@@ -223,8 +225,7 @@ class NewtonRounds(Rounds):
             if exact:
                 basis, _ = self.problem.solve_users(self.pool, users, items)
             else:
-                centred = self.problem.user_terms.centred
-                basis = turn(self.pool, items, companion=users, centred=centred)
+                basis = self.problem.turn_items(self.pool, items, users)
             return self.problem.scorer(basis, users, self.model.factors)
         return Scorer(Factors(FoldIn(users, self.graph.strangers()), items))
 
@@ -269,7 +270,8 @@ class NewtonRounds(Rounds):
         lengths, counts = self.problem.users.lengths, self.problem.items.lengths
         n, whole = self.problem.users.width, terms.gram.sum()
         mean = (terms.entries * lengths).sum() / max(lengths.sum(), 1)
-        weights = terms.gram + terms.entries * lengths / n, 1 + mean * counts / (whole or 1.0)
+        items = self.problem.item_terms.gram + mean * counts / (whole or 1.0)
+        weights = terms.gram + terms.entries * lengths / n, items
         ridges = self.ridge[:users], self.ridge[users:]
         sides = [
             conjugate.Scaling.of(gram, weight, ridge, self.table)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recbench.errors import check_takes, of_kind
-from recbench.linalg.normal import Pattern
+from recbench.linalg.normal import Pattern, chances
 from recbench.linalg.responses import Block, Hide, Own, Response, Room, Shared, Squares
 from recbench.linalg.types import Floats, Vector
 from recbench.models.trained.batches import Batch, of_users
@@ -73,13 +73,11 @@ class Problem:
         for_users = _ridge(loss, degrees, train.width, l2, users=True)
         for_items = _ridge(loss, popularity, len(degrees), l2, users=False)
         anything = for_users.any() or for_items.any()
-        weights = None
-        if loss.popularity and popularity.any():
-            weights = popularity**loss.popularity
-            weights = (weights / weights.sum()).astype(dtype)
+        weights = chances(popularity, loss.popularity)
         return cls(
             loss, train, score, l2, degrees, popularity,
-            for_users if anything else None, for_items if anything else None, weights,
+            for_users if anything else None, for_items if anything else None,
+            None if weights is None else weights.astype(dtype),
         )  # fmt: skip
 
     def with_users(self, train: Pattern) -> "Problem":

@@ -81,8 +81,8 @@ class Training(Described):
         "loss was made for", choices=("auto", "dot", "cosine", "distance"),
     )  # fmt: skip
     rank_by: str = param(
-        "auto", help="score in ranking; auto: the one of training, but dot for cosine where the "
-        "loss weighs items by popularity", choices=("auto", "dot", "cosine", "distance"),
+        "auto", help="score in ranking; auto: the one of training, but dot for cosine where a loss "
+        "made for it weighs items by popularity", choices=("auto", "dot", "cosine", "distance"),
     )  # fmt: skip
     l2: float = param(
         0.0, help="penalty: l2/2 times the squares of both vectors, per interaction; under cosine "
@@ -160,7 +160,7 @@ class Training(Described):
         if self.rank_by != "auto":
             return self.rank_by
         score = self.score_for(loss)
-        return "dot" if loss.popularity and score == "cosine" else score
+        return "dot" if loss.popularity and score == loss.score == "cosine" else score
 
 
 class Trainable(Protocol):
@@ -230,8 +230,8 @@ def _refuse(model: Trainable, train: Sparse, ctx: Context) -> None:
     tables = 6 * (users + items) * training.factors * size
     ctx.reserve(
         tables + rows * faced * size + 24 * train.nnz,
-        f"training {training.factors} numbers for {users:,} users and {items:,} items, with "
-        f"{rows:,} rows at once that face {faced:,} items each,",
+        f"training {training.factors} numbers for {users:,} users and {items:,} items "
+        f"({rows:,} rows at once that face {faced:,} items each)",
         "take a smaller batch, or fewer factors",
     )
 

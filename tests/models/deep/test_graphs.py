@@ -17,6 +17,7 @@ from recbench.registry import MODELS, build
 
 torch = pytest.importorskip("torch", reason="needs the extra: pip install torch")
 
+from recbench.models.deep.nets import dgcf
 from recbench.models.deep.nets.dgcf import correlation, distances
 from recbench.models.deep.nets.edges import Edges
 from recbench.models.deep.nets.trainer import Epochs, Moment, Place
@@ -122,6 +123,28 @@ def test_numbers_of_edges_are_cells_of_a_matrix(loops):
         (edges.sum, values, x), (edges.products, x, y), (edges.shares, values), (edges.means(), x)
     ):  # fmt: skip
         assert torch.autograd.gradcheck(function, given)
+
+
+@pytest.mark.parametrize(
+    ("entries", "makes"),
+    [
+        ((512, 4), lambda x: correlation(distances(x), distances(2 * x.tanh()))),
+        ((4, 270_001), lambda x: (dgcf._shares(x) * x.detach()).sum(dim=0)),
+    ],
+)
+def test_what_threads_would_round_in_their_own_way_is_put_together_otherwise(entries, makes):
+    draw = torch.Generator().manual_seed(1)
+    given, before, found = torch.randn(entries, generator=draw), torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            x = given.clone().requires_grad_(True)
+            value = makes(x)
+            value.backward(torch.ones_like(value))
+            found.append((value.detach().numpy().tobytes(), x.grad.numpy().tobytes()))
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
 
 
 def test_the_distance_correlation_is_that_of_its_definition():

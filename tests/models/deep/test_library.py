@@ -1,5 +1,6 @@
 """PyTorch that is missing, old, or finds no graphics processor: sentences, only of a fit."""
 
+import signal
 import sys
 
 import pytest
@@ -103,6 +104,44 @@ def test_an_old_pytorch_is_refused(monkeypatch, version, fits):
         return
     with pytest.raises(DataError, match=r"2\.1\.2 is here, and 2\.2 is the oldest that serves"):
         load()
+
+
+HALF = """
+import signal
+__version__ = "9.0"
+try:
+    signal.raise_signal(signal.SIGINT)
+    whole = True
+except KeyboardInterrupt:
+    whole = False
+"""
+
+
+def test_an_interrupt_waits_for_the_end_of_the_import(bare, monkeypatch, tmp_path):
+    (tmp_path / "torch.py").write_text(HALF)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch")
+    with pytest.raises(KeyboardInterrupt):
+        load()
+    assert load().whole
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_waits_for_what_a_session_imports(monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch, an extra, is not installed")
+    set_, whole = torch.use_deterministic_algorithms, []
+
+    def interrupted(*args, **words):
+        if not whole:
+            signal.raise_signal(signal.SIGINT)
+            whole.append(True)
+        set_(*args, **words)
+
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", interrupted)
+    with pytest.raises(KeyboardInterrupt), session(Context()):
+        pytest.fail("it went on")
+    assert whole
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_devices_are_found_by_their_numbers():

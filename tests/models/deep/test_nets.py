@@ -106,7 +106,7 @@ def test_the_loss_of_an_auto_encoder_is_its_formula(text):
     model, net = net_of(text)
     moment = now()
     torch.empty(int(HAS.sum())).uniform_(generator=moment.noise)  # what would be dropped
-    noise = torch.empty(4, 2, dtype=torch.float64).normal_(generator=moment.noise).numpy()
+    noise = torch.empty(4, 2).normal_(generator=moment.noise).numpy()
     expected = 0.0
     for user in USERS:
         scores, cost = code_and_scores(model, net, user, noise)

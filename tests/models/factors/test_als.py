@@ -41,6 +41,11 @@ SOME = [
     als.RgxSsm.of(factors=4, negatives=3, beta=0.4, l2=0.05),
     als.Rg2Matrix.of(factors=4, alpha=0.2, l2=0.05),
     als.Rg2Matrix.of(factors=4, alpha=0.0, l2=0.05),
+    als.Wrmf.of(factors=4, alpha=3.0, l2=0.1, nu=0.6, popularity=0.5),
+    als.Ials.of(factors=4, alpha0=0.2, l2=0.05, popularity=1.0),
+    als.Mse.of(factors=4, negatives=3.0, l2=0.3, popularity=0.5),
+    als.Rg2Ssm.of(factors=4, negatives=3, l2=0.05, popularity=1.0),
+    als.RgxSsm.of(factors=4, negatives=3, beta=0.4, l2=0.05, popularity=0.5),
     als.RgxExact.of(factors=4, alpha=0.2, l2=0.05),
     Rg2Svd(factors=4, l2=0.05),
 ]
@@ -48,6 +53,11 @@ each = pytest.mark.parametrize("model", SOME, ids=str)
 alternating = pytest.mark.parametrize("model", SOME[:-1], ids=str)
 separate = pytest.mark.parametrize("model", SOME[:-2], ids=str)
 """Those in which no item's factors have a say in another's."""
+POPULAR = [
+    cls.of(factors=4, popularity=0.5)
+    for cls in (als.Wrmf, als.Ials, als.Mse, als.Rg2Ssm, als.RgxSsm)
+]
+popular = pytest.mark.parametrize("model", POPULAR, ids=str)
 
 
 def changed(model, **settings):
@@ -61,22 +71,32 @@ def parameters(model):
     return SimpleNamespace(name=model.name, **values)
 
 
-def loss(model, matrix, scores):
-    """What the papers write, but for the penalty on factors."""
+def item_weights(model, matrix):
+    """What items count among the negatives: n times their chances, by interactions to a power."""
+    power, powers = getattr(parameters(model), "popularity", 0.0), []
+    for column in matrix.T.tolist():
+        powers.append(sum(column) ** power)
+    return np.array([len(powers) * one / sum(powers) for one in powers])
+
+
+def loss(model, matrix, scores, train=None):
+    """What the papers write, but for the penalty on factors; popularity is that of `train`."""
+    v = item_weights(model, matrix if train is None else train)
     seen, (_, n), model = matrix > 0, matrix.shape, parameters(model)
     if model.name == "wrmf":
-        return ((1 + model.alpha * seen) * (seen - scores) ** 2).sum()
+        hits = (1 + model.alpha) * (1 - scores) ** 2 - scores**2
+        return (v * scores**2).sum() + (seen * hits).sum()
     if model.name in ("mse", "mse-debiased"):
-        return drawn(model, seen, scores)
+        return drawn(model, seen, scores, v)
     if model.name in ("ials", "ials-debiased"):
         hits = (seen * (scores - 1) ** 2).sum(axis=1)
         if model.name == "ials-debiased":
             share = model.c * (1 + model.unknown / np.maximum(seen.sum(axis=1), 1))
             hits = share * (hits - model.alpha0 * (seen * scores**2).sum(axis=1))
-        return hits.sum() + model.alpha0 * (scores**2).sum()
+        return hits.sum() + model.alpha0 * (v * scores**2).sum()
     weight = seen.sum(axis=1, keepdims=True) / (2 * n)
     if model.name in ("rg2-ssm", "rgx-ssm"):
-        return sampled(model, seen, weight, scores)
+        return sampled(model, seen, weight * v, scores)
     # Of |I_u| log Σ exp s_ui - Σ_seen s_ui the expansion at 0, without the products of scores.
     total = (2 * weight * scores + weight * scores**2).sum() - (seen * scores).sum()
     total += getattr(model, "alpha", 0.0) * (seen * (scores - 1) ** 2).sum()
@@ -89,12 +109,12 @@ def loss(model, matrix, scores):
     return total
 
 
-def drawn(model, seen, scores):
+def drawn(model, seen, scores, v):
     """Interaction by interaction, with the mean over one negative drawn from all items."""
     total, n = 0.0, scores.shape[1]
     for mine, given in zip(seen, scores, strict=True):
         liked = given[mine].tolist()
-        negative = sum(score**2 for score in given.tolist()) / n
+        negative = sum(chance / n * score**2 for chance, score in zip(v, given, strict=True))
         if model.name == "mse":  # ½ (1 - s)² + ½ Σ s² over so many, times two
             total += sum(
                 2 * (0.5 * (1 - score) ** 2 + 0.5 * model.negatives * negative) for score in liked
@@ -119,6 +139,7 @@ def sampled(model, seen, weight, scores):
 def penalties(model, matrix):
     """The r of every user and of every item."""
     (m, n), users, items = matrix.shape, matrix.sum(axis=1), matrix.sum(axis=0)
+    v = item_weights(model, matrix)
     model = parameters(model)
     if model.name == "rg2-matrix":
         return np.zeros(m), np.zeros(n)
@@ -126,7 +147,7 @@ def penalties(model, matrix):
         return np.full(m, model.l2), np.full(n, model.l2)
     if model.name in ("rg2-ssm", "rgx-ssm"):
         drawn = model.negatives / (model.negatives + 1)
-        both = users / 2, drawn * users.sum() / (2 * n) + (1 - drawn) * items / 2
+        both = users / 2, drawn * users.sum() / (2 * n) * v + (1 - drawn) * items / 2
     elif model.name in ("rg2", "rgx", "rgx-exact", "rg2-svd"):
         alpha = getattr(model, "alpha", 0.0)
         both = users / 2 + alpha * n, np.full(n, users.sum() / (2 * n) + alpha * m)
@@ -134,7 +155,7 @@ def penalties(model, matrix):
         a, b = (1.0, model.alpha) if model.name == "wrmf" else (model.alpha0, 1.0)
         if getattr(model, "penalty", "") == "weights":
             b = model.c * (1 - model.alpha0)  # as printed, an interaction counts one
-        both = (a * n + b * users) ** model.nu, (a * m + b * items) ** model.nu
+        both = (a * n + b * users) ** model.nu, (a * m * v + b * items) ** model.nu
     return model.l2 * both[0], model.l2 * both[1]
 
 
@@ -149,13 +170,14 @@ def objective(model, matrix, p, q):
     return data + r @ (p**2).sum(axis=1) + s @ (q**2).sum(axis=1)
 
 
-def gradients(model, matrix, p, q):
+def gradients(model, matrix, p, q, train=None):
     """By differences in the scores, in which every loss here is quadratic: they are exact."""
     slope = np.empty(matrix.shape)
     for cell in np.ndindex(*matrix.shape):
         step = np.zeros(matrix.shape)
         step[cell] = 0.5
-        slope[cell] = loss(model, matrix, p @ q.T + step) - loss(model, matrix, p @ q.T - step)
+        above, below = (loss(model, matrix, p @ q.T + s, train) for s in (step, -step))
+        slope[cell] = above - below
     r, s = penalties(model, matrix)
     return slope @ q + 2 * r[:, None] * p, slope.T @ p + 2 * s[:, None] * q
 
@@ -269,22 +291,88 @@ def test_debiased_mse_drawn_by_user_is_debiased_ials():
     assert np.allclose(one, other, **EXACT)
 
 
-def test_wrmf_is_ials_in_other_units():
+@pytest.mark.parametrize("popularity", [0.0, 0.7])
+def test_wrmf_is_ials_in_other_units(popularity):
     """Divide the objective by α, and scores by (1 + α) / α."""
-    wrmf = als.Wrmf.of(factors=4, alpha=1 / 3, l2=0.6)
-    ials = als.Ials.of(factors=4, alpha0=3.0, l2=0.6 * 3 / 4, nu=0.0)
+    wrmf = als.Wrmf.of(factors=4, alpha=1 / 3, l2=0.6, popularity=popularity)
+    ials = als.Ials.of(factors=4, alpha0=3.0, l2=0.6 * 3 / 4, nu=0.0, popularity=popularity)
     assert same_path(wrmf, ials, 4) == pytest.approx(16 / 3, rel=1e-9)
 
 
-def test_the_sampled_loss_is_the_mean_over_all_draws():
+USERS_OF = np.array([3, 1, 0, 4])
+"""Items of the two tests below have so many users, one of whom has the first and the last."""
+by_chance = pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+
+
+def draws(power, count):
+    """Everything that can be drawn from these items, each with its chance."""
+    chances = [1 / 4] * 4 if not power else (USERS_OF**power / (USERS_OF**power).sum()).tolist()
+    for drawn in product(range(4), repeat=count):
+        yield list(drawn), np.prod([chances[j] for j in drawn])
+
+
+def for_one(model, scores):
+    """The loss of the one user, where items have that many users."""
+    train = (np.arange(4)[:, None] < USERS_OF).astype(float)
+    return loss(model, np.array([[1.0, 0, 0, 1]]), scores[None], train)
+
+
+@by_chance
+def test_the_sampled_loss_is_the_mean_over_all_draws(power):
     """Of every draw of negatives, log Σ exp s to second order but for the products of scores."""
-    scores, mine = np.array([0.3, -1.2, 0.5, 2.0]), (0, 3)
-    expected = 0.0
-    for i, *drawn in product(mine, *[range(4)] * 2):
+    scores, expected = np.array([0.3, -1.2, 0.5, 2.0]), 0.0
+    for i, (drawn, chance) in product((0, 3), draws(power, 2)):
         some = scores[[i, *drawn]]
-        expected += (some.mean() + (some**2).mean() / 2 - scores[i]) / 4**2
-    matrix = np.isin(np.arange(4), mine)[None].astype(float)
-    assert loss(als.Rg2Ssm.of(negatives=2), matrix, scores[None]) == pytest.approx(expected)
+        expected += chance * (some.mean() + (some**2).mean() / 2 - scores[i])
+    assert for_one(als.Rg2Ssm.of(negatives=2, popularity=power), scores) == pytest.approx(expected)
+
+
+@by_chance
+def test_the_squared_error_is_the_mean_over_all_draws(power):
+    """Of two negatives of weight 1.5 for each interaction, twice over."""
+    scores, expected = np.array([0.3, -1.2, 0.5, 2.0]), 0.0
+    for i, (drawn, chance) in product((0, 3), draws(power, 2)):
+        expected += chance * ((1 - scores[i]) ** 2 + 1.5 * (scores[drawn] ** 2).sum())
+    assert for_one(als.Mse.of(negatives=3.0, popularity=power), scores) == pytest.approx(expected)
+
+
+@popular
+@pytest.mark.parametrize("solver", ["exact", "cg"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_who_is_never_a_negative_and_nobodys_gets_nothing(model, solver, dtype, l2, train):
+    """Item 5 has no users: no weight, and where penalties are of weights no penalty either."""
+    scorer, _, q = fitted(changed(model, solver=solver, l2=l2, iterations=3), train, dtype=dtype)
+    assert not q[5].any()
+    assert np.delete(q, 5, axis=0).any(axis=1).all()
+    assert np.isfinite(scorer.score(train)).all()
+    assert np.isfinite([entry["objective"] for entry in scorer.trace]).all()
+
+
+@popular
+def test_popularity_of_nothing_is_the_model_of_before(model):
+    before = changed(model, popularity=0.0)
+    assert "popularity" not in before.text
+    assert before.goal == type(model).of(factors=4).goal != model.goal
+    assert Problem.of(before.loss.objective, example(), model.name).weights is None
+    assert "popularity=0.5" in model.text
+
+
+@popular
+def test_where_all_are_as_popular_it_changes_nothing(model):
+    even = sparse.csr_array(
+        sum(np.roll(np.eye(12, dtype=np.float32), k, axis=1) for k in (0, 3, 7))
+    )
+    ours, theirs = (
+        fitted(long(m, 5), even)[0].score(even) for m in (model, changed(model, popularity=0.0))
+    )
+    assert np.allclose(ours, theirs, **EXACT)
+
+
+@popular
+def test_a_power_beyond_all_numbers_is_an_error_with_advice(model):
+    with pytest.raises(RecbenchError, match=r"larger l2, or smaller .*popularity"):
+        fitted(changed(model, popularity=1e3), example())
 
 
 def test_all_negatives_drawn_is_rg2():
@@ -444,7 +532,7 @@ def test_a_stranger_gets_the_best_factors_for_his_history(model, train):
     history = sparse.csr_array(np.array([[1, 0, 0, 1, 0, 0, 0, 1, 0.0]]))
     found = scorer.base.users(history, np.array([-1], dtype=np.int32))
     matrix = np.vstack([dense(train), history.toarray()])
-    slope, _ = gradients(model, matrix, np.vstack([p, found]), q)
+    slope, _ = gradients(model, matrix, np.vstack([p, found]), q, dense(train))
     assert np.abs(slope[-1]).max() < 1e-9
 
 
@@ -632,6 +720,11 @@ def test_progress_is_told():
         (als.Rg2, "alpha", -0.1),
         (als.Rgx, "beta", 1.1),
         (als.Rg2Ssm, "negatives", 0),
+        (als.Ials, "popularity", -0.5),
+        (als.Mse, "popularity", "much"),
+        (als.RgxSsm, "popularity", float("nan")),
+        (als.Rg2, "popularity", 0.5),
+        (als.MseDebiased, "popularity", 0.5),
         (Rg2Svd, "l2", -1.0),
         (Rg2Svd, "tol", 0.0),
     ],

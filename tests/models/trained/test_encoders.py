@@ -10,7 +10,7 @@ from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.trained.batches import Batch
 from recbench.models.trained.encoders import LightGcn, Mf, by_row
-from recbench.models.trained.models import LightGcn as LightGcnModel
+from recbench.models.trained.models import Lightgcn
 from recbench.models.trained.models import Mf as MfModel
 
 BATCH = Batch(
@@ -103,7 +103,7 @@ def test_no_steps_are_mf():
             model.fit(train, Context(dtype=np.float64)).score(train, rows)
             for model in (
                 MfModel.of(**settings, loss=loss),
-                LightGcnModel.of(**settings, loss=loss, layers=0, draw="interactions"),
+                Lightgcn.of(**settings, loss=loss, layers=0, draw="interactions"),
             )
         )
         assert np.abs(one - other).max() <= tolerance

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from recbench.errors import RecbenchError, Refused, UsageError
 from recbench.linalg.topk import kernel_threads
@@ -11,7 +12,8 @@ from recbench.models import checkpoint
 from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import check_model, example
-from recbench.models.factors.losses import QuadraticLoss, Weighted
+from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.factors.objectives import Weighted
 from recbench.models.trained.newton import CUT, Newton
 from recbench.registry import MODELS, build
 from recbench.splits.strong import Strong
@@ -52,12 +54,28 @@ def same(one, other):
     return all(np.array_equal(a, b) for a, b in zip(vectors(one), vectors(other), strict=True))
 
 
-@pytest.mark.parametrize("loss", [RG2, "rgx[beta=0.2,l2=0.05]", "rgx-exact[l2=0.05]", "wrmf"])
+@pytest.mark.parametrize(
+    "loss",
+    [RG2, "rgx[beta=0.2,l2=0.05]", "rgx-exact[l2=0.05]", "wrmf", "ials[popularity=0.5]",
+     "rg2-ssm[negatives=3,popularity=1]"],
+)  # fmt: skip
 def test_it_ends_where_least_squares_do(loss):
     ours = fitted(f"newton[loss={loss}]", factors=2)
     theirs = fitted(f"als[loss={loss}]", factors=2, iterations=150)
     assert objective(ours) == pytest.approx(objective(theirs), rel=1e-6)
     assert len(ours.trace) < len(theirs.trace)
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+def test_items_that_nothing_is_said_of_get_nothing(layers):
+    """With popularity, those nobody has: no weight, and no penalty that would pull them down."""
+    train = example()
+    train = (train @ sparse.diags_array([1.0] * 5 + [0.0] + [1.0] * 6)).tocsr()
+    train.eliminate_zeros()
+    text = f"newton[loss=rg2-ssm[negatives=3,popularity=0.5],layers={layers}]"
+    _, items = vectors(fitted(text, train, iterations=3))
+    assert not items[5].any()
+    assert np.delete(items, 5, axis=0).any(axis=1).all()
 
 
 def test_without_extra_weight_it_ends_at_the_closed_form():
@@ -98,10 +116,11 @@ def test_no_round_raises_the_objective(curvature, layers):
     assert values[-1] < values[1] < 0
 
 
-def test_on_a_graph_it_ends_where_gradients_do():
+@pytest.mark.parametrize("loss", [RG2, "ials[l2=0.05,popularity=0.7]"])
+def test_on_a_graph_it_ends_where_gradients_do(loss):
     """Penalties are of the table, whatever the walks."""
-    ours = fitted(f"newton[loss={RG2},layers=2]")
-    slow = model(f"lightgcn[loss={RG2},layers=2,factors=3,l2=0,decay-at=150+200,epochs=250]",
+    ours = fitted(f"newton[loss={loss},layers=2]")
+    slow = model(f"lightgcn[loss={loss},layers=2,factors=3,l2=0,decay-at=150+200,epochs=250]",
                  rate=0.1, clip=0, batch=1000).fit(example(), Context(**DOUBLE))  # fmt: skip
     assert slow.trace[-1]["loss"] * example().nnz == pytest.approx(objective(ours), rel=1e-3)
 

@@ -21,7 +21,8 @@ from recbench.registry import LOSSES, build
 
 FACTORS = 4
 QUADRATIC = [name for name in LOSSES.names() if issubclass(LOSSES.get(name), QuadraticLoss)]
-ALL = [*papers.LOSSES.values(), *QUADRATIC]
+POPULAR = ["ials[popularity=0.7]", "mse[popularity=0.5]", "rg2-ssm[popularity=1]"]
+ALL = [*papers.LOSSES.values(), *QUADRATIC, *POPULAR]
 DRAWN = {"all": 1, "shared": 4, "own": 3, "batch": 1}
 """How interactions may face items, and how many of them."""
 
@@ -177,11 +178,14 @@ def test_through_every_encoder(text, encoder):
             assert all(gradient.any() for gradient in found.values())
 
 
-def together(bench, batches):
-    """Value and gradients of the mean over some batches."""
+def together(bench, batches, chances=None):
+    """Value and gradients of the mean over some batches, which may have chances to come."""
     values, gradients = zip(*map(bench.outcome, batches), strict=True)
-    mean = {name: np.mean([g[name] for g in gradients], axis=0) for name in gradients[0]}
-    return np.mean(values), mean
+    mean = {
+        name: np.average([g[name] for g in gradients], axis=0, weights=chances)
+        for name in gradients[0]
+    }
+    return np.average(values, weights=chances), mean
 
 
 def same(one, other):
@@ -212,6 +216,7 @@ CURVED = ("rg2-matrix", "rgx-exact")
 """One has its penalty on scores; the other the square of a mean, which draws make larger."""
 FREE = ["rg2-matrix", *(f"{name}[l2=0]" for name in QUADRATIC if name not in CURVED)]
 """Without penalties: items that do not take part have theirs only where all are at hand."""
+FREE += [f"{text.removesuffix(']')},l2=0]" for text in POPULAR]
 LINEAR = ["ccl", "ccl-debiased", "bce", "uib", "bpr", "sml"]
 """Losses that are linear in what is drawn: their mean over draws is the loss against all."""
 
@@ -231,8 +236,16 @@ def test_drawn_items_come_to_all_items_on_average(text, engine):
     drawn = np.arange(papers.ITEMS)[:, None]
     if engine == "own":  # one interaction's do not depend on another's
         drawn = np.tile(drawn[:, None], (1, bench.train.nnz, 1))
-    sampled = together(bench, [facing(bench, columns) for columns in drawn])
+    sampled = together(bench, [facing(bench, columns) for columns in drawn], bench.problem.weights)
     same(sampled, together(bench, [bench.batch("all")]))
+
+
+def test_items_weigh_by_their_popularity_where_the_loss_says_so():
+    counts = papers.everybody().sum(axis=0)
+    for text in ("ssm[popularity=0.5]", "ials[popularity=0.5]", "rgx-ssm[popularity=0.5]"):
+        found = Bench(text, MF, papers.everybody()).problem.weights
+        assert np.allclose(found, counts**0.5 / (counts**0.5).sum(), rtol=1e-12)
+    assert Bench("ials", MF, papers.everybody()).problem.weights is None
 
 
 @pytest.mark.parametrize("name", ["softmax", "mine", "mine-plus", "infonce", "ssm"])

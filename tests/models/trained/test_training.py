@@ -191,7 +191,9 @@ def test_planted_blocks_are_found(encoder, loss):
     assert fit.trace[-1]["loss"] < fit.trace[0]["loss"] - 0.02
 
 
-@pytest.mark.parametrize("loss", ["ials[l2=0.05,alpha0=0.2]", "rg2[l2=0.05]"])
+@pytest.mark.parametrize(
+    "loss", ["ials[l2=0.05,alpha0=0.2]", "rg2[l2=0.05]", "ials[l2=0.05,alpha0=0.2,popularity=0.7]"]
+)
 def test_least_squares_by_gradients_end_where_als_does(loss):
     train, double = example(), Context(dtype=np.float64)
     als = build(f"als[loss={loss},factors=2,iterations=200,tol=0]", MODELS).fit(train, double)
@@ -202,6 +204,21 @@ def test_least_squares_by_gradients_end_where_als_does(loss):
     assert ours == pytest.approx(theirs, rel=1e-6)
     rows = np.arange(40, dtype=np.int32)
     assert np.abs(slow.score(train, rows) - als.score(train, rows)).max() < 2e-3
+
+
+@pytest.mark.parametrize("negatives", ["shared", "own", "all"])
+def test_negatives_come_by_popularity_where_a_quadratic_loss_says_so(negatives):
+    """What nobody has is then no negative at all, and stays where it began."""
+    train = example()
+    train = sparse.csr_array(np.where(np.arange(12) == 5, 0, train.toarray()))
+    ends = [
+        vectors(some(text, epochs=count).fit(train, Context()))[1][5]
+        for text in (f"mf[loss=mse[l2=0{more}],negatives={negatives},drawn=9]"
+                     for more in ("", ",popularity=0.5"))
+        for count in (1, 4)
+    ]  # fmt: skip
+    assert not np.array_equal(ends[0], ends[1])
+    assert np.array_equal(ends[2], ends[3])
 
 
 @pytest.mark.parametrize("encoder", ["mf", "lightgcn"])
@@ -338,7 +355,8 @@ def test_what_was_handed_out_before_is_kept():
 
 
 def test_memory_is_asked_for_before_anything_is_done():
-    with pytest.raises(Refused, match="training 5 numbers for 40 users and 12 items, with 50 rows"):
+    words = r"training 5 numbers for 40 users and 12 items \(50 rows at once .*\) needs 0.0 GB"
+    with pytest.raises(Refused, match=words):
         some("mf").fit(example(), Context(memory=1000))
     assert some("mf").fit(example(), Context(memory=10**6)).rounds == 3
 
@@ -382,6 +400,9 @@ def test_what_is_trained_and_what_ranks_may_be_different_scores():
     assert Training(score="dot").ranking_for(loss["ccl"]) == "dot"
     assert Training(rank_by="cosine").ranking_for(loss["ssm"]) == "cosine"
     assert Training().ranking_for(LOSSES.get("ssm")(popularity=0.0)) == "cosine"
+    popular = trained(build("ials[popularity=0.5]", LOSSES))
+    assert Training().ranking_for(popular) == "dot"
+    assert Training(score="cosine").ranking_for(popular) == "cosine"  # lengths are its penalty's
 
 
 def test_scores_are_what_the_ranking_score_makes_of_vectors():

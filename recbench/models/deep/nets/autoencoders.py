@@ -72,8 +72,9 @@ class Autoencoder(Net):
             mean, spread = values.chunk(2, dim=1)  # of which the second is a log of variances
             divergence = 0.5 * (mean * mean + spread.exp() - 1 - spread).sum(1).mean()
             cost = min(shape.beta, now.step / shape.anneal) * divergence
-            noise = torch.empty_like(mean).normal_(generator=now.noise)
-            values = mean + noise * (spread / 2).exp()
+            # In single precision, as all draws: PyTorch draws other numbers in double precision.
+            noise = torch.empty_like(mean, dtype=torch.float32).normal_(generator=now.noise)
+            values = mean + noise.to(mean.dtype) * (spread / 2).exp()
         return values, cost
 
     def _entered(self, batch: Batch, now: Moment) -> torch.Tensor:

@@ -62,7 +62,7 @@ class Dgcf(Nodes):
         if scores is None:
             return [chunk.contiguous() for chunk in self.hop(own).chunk(self.shape.intents, dim=1)]
         found = []
-        for chunk, shares in zip(chunks, torch.softmax(scores, dim=0), strict=True):
+        for chunk, shares in zip(chunks, _shares(scores), strict=True):
             totals = self.edges.totals(shares)
             roots = torch.where(totals > 0, totals.clamp_min(TINY).rsqrt(), 0)[:, None]
             found.append(roots * self.edges.sum(shares, roots * chunk))
@@ -83,10 +83,21 @@ class Dgcf(Nodes):
         return share * torch.stack(values).sum()
 
 
+def _shares(scores: Tensor) -> Tensor:
+    """Their softmax over the first dimension; that of PyTorch rounds by the number of threads."""
+    powers = torch.exp(scores - scores.detach().amax(dim=0))
+    return powers / powers.sum(dim=0)
+
+
 def _some(start: int, stop: int, size: int, noise: torch.Generator) -> Tensor:
     """Draw nodes."""
     order = torch.randperm(stop - start, generator=noise, device=noise.device)
     return start + order[:size]
+
+
+def _mean(square: Tensor) -> Tensor:
+    """The mean of a matrix, by rows first: at once, its rounding would be that of the threads."""
+    return square.mean(dim=1).mean()
 
 
 def distances(x: Tensor) -> Tensor:
@@ -94,11 +105,13 @@ def distances(x: Tensor) -> Tensor:
     squares = x.square().sum(dim=1)
     between = squares[:, None] + squares - 2 * x @ x.T
     roots = torch.sqrt(between.clamp_min(0) + TINY)
-    return roots - roots.mean(dim=0) - roots.mean(dim=1, keepdim=True) + roots.mean()
+    columns = roots.mean(dim=0)
+    # Less the mean of all before there is a matrix of it: its gradient would be a sum at once.
+    return roots - (columns - columns.mean()) - roots.mean(dim=1, keepdim=True)
 
 
 def correlation(one: Tensor, other: Tensor) -> Tensor:
     """The distance correlation, of distances."""
     pairs = (one, other), (one, one), (other, other)
-    both, first, second = (torch.sqrt((a * b).mean().clamp_min(0) + TINY) for a, b in pairs)
+    both, first, second = (torch.sqrt(_mean(a * b).clamp_min(0) + TINY) for a, b in pairs)
     return both / torch.sqrt(first * second)
