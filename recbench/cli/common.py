@@ -19,6 +19,7 @@ from recbench.errors import UsageError, printable
 PATH = click.Path(path_type=Path)
 PAGE = 100
 """Columns of a table that goes to a file or another program."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def complete(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
@@ -61,6 +62,22 @@ def registry(kind: str) -> Any:
     from recbench import registry as registries
 
     return getattr(registries, kind.upper())
+
+
+def import_numpy_alone() -> None:
+    """Import NumPy for a command that multiplies nothing, without the threads of its BLAS.
+
+    There would be one for every processor, and each looks for work for a while before it sleeps:
+    on two processors that takes as long as NumPy itself.
+    """
+    if "numpy" in sys.modules or BLAS_THREADS in os.environ:
+        return
+    os.environ[BLAS_THREADS] = "1"  # read once, by what is loaded now
+    try:
+        with suppress(ImportError):  # whoever needs it says so
+            import numpy  # noqa: F401
+    finally:
+        del os.environ[BLAS_THREADS]
 
 
 def load_plugins(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> None:

@@ -8,6 +8,7 @@ import click
 from recbench.cli.common import (
     complete,
     console,
+    import_numpy_alone,
     json_option,
     plugin_option,
     print_json,
@@ -37,6 +38,7 @@ def command(name: str, bibtex: bool, as_json: bool) -> None:
     recbench info gowalla         counts, licence, source, split
     recbench info ndcg            the definition
     """
+    import_numpy_alone()
     described = _find(re.sub(r"@[^\]]*$", "", name))
     if bibtex:
         from recbench.report.cite import of_name

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recbench.cli.common import console, json_option, plugin_option, print_json, registry, say
+from recbench.cli.common import (
+    console,
+    import_numpy_alone,
+    json_option,
+    plugin_option,
+    print_json,
+    registry,
+    say,
+)
 from recbench.errors import UsageError, without_codes
 
 if TYPE_CHECKING:
@@ -26,6 +34,7 @@ LONG = "licence"
 @plugin_option
 def command(kind: str, as_json: bool) -> None:
     """List everything of one KIND: datasets, models, losses, metrics, splits, readers, runs."""
+    import_numpy_alone()
     lines = {"datasets": _datasets, "runs": _runs}.get(kind, lambda: _plugins(kind))()
     if as_json:
         print_json(lines)

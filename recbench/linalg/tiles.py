@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock
 
 from recbench.errors import RecbenchError
 from recbench.linalg import blas
@@ -406,6 +405,8 @@ def inverse(
         tiles.invert(progress, advice)
         return tiles
     folder.mkdir(parents=True, exist_ok=True)
+    from filelock import FileLock  # a hundredth of a second: not for tables
+
     with FileLock(folder / "tiles.lock"):
         files = TileFolder(folder)
         if files.header() is None or Tiles._found_in(folder, identity).side != side:

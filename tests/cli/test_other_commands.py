@@ -51,7 +51,7 @@ HEAVY = ("numba", "pandas", "scipy.linalg", "scipy.sparse")
     ("commands", "heavy"),
     [
         (["list models", "list losses", "list metrics", "info deql-l2", "info mult-vae",
-          "info ndcg"], ("pyarrow", *HEAVY)),
+          "info ndcg"], ("filelock", "pyarrow", *HEAVY)),
         (["list datasets", "list splits", "list readers", "info debian", "info strong"], HEAVY),
     ],
     ids=["models", "data"],
@@ -68,6 +68,23 @@ def test_lists_and_explanations_import_only_what_they_need(commands, heavy):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+
+
+def test_lists_start_no_threads_of_blas_and_leave_others_what_was_set(monkeypatch):
+    for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    code = (
+        "import os; from recbench.cli import main\n"
+        "before = {**os.environ}\n"
+        "try: main(['list', 'models'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "assert {**os.environ} == before\n"
+        "from threadpoolctl import threadpool_info\n"
+        "found = [x for x in threadpool_info() if x['internal_api'] == 'openblas']\n"
+        "assert all(library['num_threads'] == 1 for library in found), found"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_module_runs_as_the_command():

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from recbench.errors import Refused, counted
 from recbench.linalg.held.layout import Layout
 from recbench.linalg.tilefolder import SEALED, TileFolder, TilesError
@@ -33,6 +31,8 @@ class Kept:
     def locked(self, announce: Callable[[str], None]) -> AbstractContextManager[object]:
         """Keep others from writing here, also those of other runs; tell whom that waits for."""
         self.path.mkdir(parents=True, exist_ok=True)
+        from filelock import FileLock, Timeout  # as in `tiles`
+
         lock = FileLock(self.mark)
         try:
             return lock.acquire(timeout=0)
