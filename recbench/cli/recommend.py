@@ -102,7 +102,7 @@ def _check(options: dict[str, Any]) -> None:
         )
     if options["model"] is not None:
         model = build(options["model"], MODELS)
-        way = next((w for w in ("--history", "--histories") if options[HISTORIES[w]]), None)
+        way = next((word for word, name in HISTORIES.items() if options[name]), None)
         if model.trained_users_only and way is not None:
             raise UsageError(
                 f"{model.name} knows the users it is trained on, and nobody by what he has: give "
