@@ -10,6 +10,10 @@ leading eigenvectors of W*ᵀ M W* (Eckart and Young). Two M are in use:
 
 C stays in tiles and these matrices are operators: n x k numbers are all that is added. One C and
 one set of directions serve every k.
+
+W* is also C B with B = K - diagMat(t), which is G for the denoising autoencoder. Where penalties
+outweigh the data W* is small, and what is left of I - C diagMat(t) are the last digits of C: there
+C B is multiplied. Elsewhere C B would lose as many digits as K is ill-conditioned.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -18,6 +22,7 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+import scipy
 
 from recbench.errors import RecbenchError
 from recbench.linalg import eigen
@@ -37,6 +42,9 @@ from recbench.models.scorers import Scorer
 from recbench.params import param
 from recbench.registry import MODELS
 
+ROWS = 256
+"""Rows of C and of G that are looked at at a time."""
+
 
 class System:
     """K and C = K⁻¹ of one train matrix as operators; C is as precise as `ctx.dtype`."""
@@ -44,8 +52,11 @@ class System:
     def __init__(self, train: Sparse, p: float, ridge: float, ctx: Context) -> None:
         found = invert(train, p, ridge, ctx)
         self.matrix, self.diagonals = found.matrix, found.diagonals
-        self.gram, self.n, self.ctx = GramProduct(train), train.shape[1], ctx
+        self.train, self.gram, self.n, self.ctx = train, GramProduct(train), train.shape[1], ctx
         self.gamma = self.diagonals.gamma[:, np.newaxis]
+        row_sums = self.gram(np.ones((self.n, 1)))  # none is below the largest eigenvalue of G
+        self.penalised = bool(row_sums.max(initial=0.0) <= self.gamma.min(initial=np.inf))
+        """Whether penalties outweigh the data: Γ is nowhere less than G is anywhere."""
 
     def times(self, z: Matrix) -> Matrix:
         """K z."""
@@ -55,26 +66,54 @@ class System:
         """C z."""
         return self.matrix.matmul(z).astype(np.float64)
 
+    def explained(self) -> Vector:
+        """K_ii - 1/c_i: by (C K)_ii = 1 that is -Σ_{j≠i} C_ij G_ij / c_i, where nothing cancels."""
+        found, columns = np.empty(self.n), scipy.sparse.csc_array(self.train)
+        for start in range(0, self.n, ROWS):
+            some = np.arange(start, min(start + ROWS, self.n))
+            gram = scipy.sparse.coo_array(columns[:, some].T @ columns)
+            others = gram.coords[1] != some[gram.coords[0]]
+            i, j = (places[others] for places in gram.coords)
+            products = self.matrix.rows(some)[i, j] * gram.data[others].astype(np.float64)
+            found[some] = -np.bincount(i, products, len(some))
+        return found / self.diagonals.c
+
 
 class Target:
     """W* = I - C diagMat(t), and the best directions to project it on."""
 
-    def __init__(self, system: System, strength: Vector) -> None:
-        self.system, self.strength = system, strength[:, np.newaxis]
+    def __init__(self, system: System, *, emphasised: bool) -> None:
+        numbers, self.system = system.diagonals, system
+        strength = 1.0 / numbers.c if emphasised else numbers.gamma
+        rest = np.zeros(system.n)
+        if emphasised and system.penalised:
+            rest = system.explained() - numbers.g
+        self.strength, self.rest = strength[:, np.newaxis], rest[:, np.newaxis]
+        """The diagonals t and, where it is needed, B - G."""
 
     def times(self, z: Matrix) -> Matrix:
         """W* z."""
+        if self.system.penalised:
+            return self.system.inverse(self._b(z))
         return z - self.system.inverse(self.strength * z)
 
     def in_data(self, z: Matrix) -> Matrix:
         """W*ᵀ K W* z."""
+        if self.system.penalised:
+            return self._b(self.system.inverse(self._b(z)))
         scaled = self.strength * z
         return self.system.times(z) - 2.0 * scaled + self.strength * self.system.inverse(scaled)
 
     def alone(self, z: Matrix) -> Matrix:
         """W*ᵀ W* z."""
         image = self.times(z)
+        if self.system.penalised:
+            return self._b(self.system.inverse(image))
         return image - self.strength * self.system.inverse(image)
+
+    def _b(self, z: Matrix) -> Matrix:
+        """B z."""
+        return np.asarray(self.system.gram(z) + self.rest * z)
 
     def directions(self, k: int, *, in_data: bool) -> Matrix:
         """Q_k: the k directions that lose least of W*, measured in the data or alone."""
@@ -82,7 +121,7 @@ class Target:
         ctx.reserve(eigen.bytes_needed(n, k), f"{k:,} directions of {n:,} items", FEWER)
         # An operator that is right to 7 digits has no residual of 8.
         tolerance = max(eigen.TOLERANCE, 16 * float(np.finfo(ctx.dtype).eps))
-        # Large penalties leave next to nothing of W* = I - C diagMat(t): its digits are lost.
+        # What is left of I - C diagMat(t) has fewer digits than C.
         single = ctx.dtype == np.float32
         rest = "compute with --dtype float64" if single else "lower the penalties"
         return eigen.leading(
@@ -114,8 +153,7 @@ class Projection:
 
     def subspace(self, system: System) -> Subspace:
         """W* Q_k and Q_k."""
-        strength = 1.0 / system.diagonals.c if self.emphasised else system.diagonals.gamma
-        target = Target(system, strength)
+        target = Target(system, emphasised=self.emphasised)
         directions = target.directions(self.k, in_data=self.in_data)
         return Subspace.of(target.times(directions), directions, system.ctx.dtype)
 

@@ -123,7 +123,7 @@ def test_lr_edlae_2_is_a_truncated_decomposition(k):
 def test_the_matrices_of_the_directions_are_what_they_are_called():
     system = lowrank.System(TRAIN, P, L2, Context(dtype=np.float64))
     eye = np.eye(ITEMS)
-    denoising, emphasised = (lowrank.Target(system, t) for t in (GAMMA, 1 / np.diag(C)))
+    denoising, emphasised = (lowrank.Target(system, emphasised=one) for one in (False, True))
     assert np.allclose(denoising.in_data(eye), G @ C @ G, rtol=1e-10)
     assert np.allclose(
         denoising.in_data(eye), G - np.diag(GAMMA) + np.diag(GAMMA) @ C @ np.diag(GAMMA), rtol=1e-10
@@ -132,6 +132,33 @@ def test_the_matrices_of_the_directions_are_what_they_are_called():
         assert np.allclose(target.times(eye), full, atol=1e-12)
         assert np.allclose(target.in_data(eye), full.T @ K @ full, atol=1e-10)
         assert np.allclose(target.alone(eye), full.T @ full, atol=1e-12)
+
+
+@pytest.mark.parametrize("ridge", [L2, 1000.0])
+def test_where_penalties_outweigh_the_data_nothing_cancels(ridge):
+    """Both ways to multiply with W* are the same matrix."""
+    system = lowrank.System(TRAIN, P, ridge, Context(dtype=np.float64))
+    assert system.penalised == (ridge == 1000.0)
+    eye = np.eye(ITEMS)
+    for emphasised in (False, True):
+        found = []
+        for system.penalised in (False, True):
+            target = lowrank.Target(system, emphasised=emphasised)
+            found.append([target.times(eye), target.in_data(eye), target.alone(eye)])
+        for one, other in zip(*found, strict=True):
+            assert np.allclose(one, other, rtol=1e-6, atol=1e-9 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("model", CLOSED)
+@pytest.mark.parametrize("penalty", [1000.0, 10_000.0])
+def test_single_precision_has_digits_left_of_a_small_matrix(model, penalty):
+    name = "l2_effective" if model is DeqlLowRank else "l2"
+    for k in (2, 5):
+        chosen = model(k=k, p=P, **{name: penalty})
+        single, double = (
+            fitted(chosen, dtype=dtype)[0].base.weights() for dtype in (np.float32, np.float64)
+        )
+        assert np.abs(single - double).max() < 1e-5 * np.abs(double).max()
 
 
 @pytest.mark.parametrize(
@@ -343,14 +370,13 @@ def test_alternating_directions_are_the_same_on_any_number_of_threads():
 
 
 @pytest.mark.parametrize("cls", [LrDlae, LrEdlae1, LrEdlae2])
-def test_penalties_that_leave_no_digits_are_refused_in_single_precision(cls):
-    """Also where the whole matrix is decomposed, which noticed nothing."""
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_penalties_far_beyond_the_data_leave_the_best_directions(cls, dtype):
+    """Also in single precision, where W* is a millionth of what I - C diagMat(t) is made of."""
     model = cls(k=4, l2=1e6)
-    with pytest.raises(RecbenchError, match=r"of the largest; ask for a .* --dtype float64"):
-        model.fit(TRAIN, Context(dtype=np.float32))
+    found = fitted(model, dtype=dtype)[0].base.weights()
     full = lae.Dlae(model.p, 1e6) if cls is LrDlae else lae.Edlae(model.p, 1e6)
     (whole,) = full.family.fit([full], TRAIN, Context(dtype=np.float64))
     wanted = np.asarray(whole.weights(range(ITEMS)))
     least = np.linalg.svd(wanted, compute_uv=False)[4:]
-    off = np.linalg.norm(matrix_of(model) - wanted)
-    assert off < 1.01 * np.linalg.norm(least)
+    assert np.linalg.norm(found - wanted) < 1.01 * np.linalg.norm(least)
