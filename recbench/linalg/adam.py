@@ -110,14 +110,15 @@ class Adam:
 
 def norm(pool: Executor, arrays: Iterable[Floats]) -> float:
     """The length of all arrays together as one vector, added up in float64 in a fixed order."""
-    from recbench.linalg.adam_kernel import sum_of_squares
+    from recbench.linalg.adam_kernel import sums_of_squares
 
-    blocks = [
-        flat[start : start + BLOCK]
-        for flat in (array.reshape(-1) for array in arrays)
-        for start in range(0, len(flat), BLOCK)
-    ]
-    return math.sqrt(sum(blas.in_order(pool, sum_of_squares, blocks)))
+    found: list[float] = []
+    for flat in (array.reshape(-1) for array in arrays):
+        sums = np.empty(-(-len(flat) // BLOCK))
+        tasks = shares.fair(np.arange(len(sums) + 1), shares.for_cores())
+        blas.finish(pool, sums_of_squares, ((*task, BLOCK, flat, sums) for task in tasks))
+        found += sums.tolist()
+    return math.sqrt(sum(found))
 
 
 def _by_rows(array: Floats) -> Floats:

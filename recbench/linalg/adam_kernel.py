@@ -9,6 +9,7 @@ from recbench.linalg.compiled import F, compiled, exact
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
+Vector = npt.NDArray[np.float64]
 
 
 @exact
@@ -52,10 +53,11 @@ def _summing(function: F) -> F:
 
 
 @_summing
-def sum_of_squares(numbers: Floats) -> float:
-    """Σ x² in float64."""
-    total = 0.0
-    for i in range(len(numbers)):
-        wide = np.float64(numbers[i])
-        total += wide * wide
-    return total
+def sums_of_squares(first: int, last: int, size: int, numbers: Floats, out: Vector) -> None:
+    """Σ x² of each block of so many numbers, from the first on, in float64."""
+    for block in range(first, last):
+        total = 0.0
+        for i in range(block * size, min((block + 1) * size, len(numbers))):
+            wide = np.float64(numbers[i])
+            total += wide * wide
+        out[block] = total

@@ -27,6 +27,12 @@ SIDE = 16
 SUM_BYTES = 16 * 64 if llvm.get_host_cpu_features().get("avx512f") else 8 * 32
 """Half of all registers, which is what sums may take: further ones would go to memory."""
 
+TALL = 6
+"""Rows of a tile of a product of long matrices."""
+
+WIDE_BYTES = 256 if SUM_BYTES == 1024 else 64
+"""Bytes of its rows: its sums, a row of the right factor and a number leave no register idle."""
+
 CHUNK_BYTES = 256
 """What `combine` makes of a row: few enough registers for any processor."""
 
@@ -47,11 +53,13 @@ def emitted(function: Callable[..., Any]) -> Any:
 class Numbers:
     """A matrix that an intrinsic was given: its vectors, and instructions on them."""
 
-    def __init__(self, context: Any, builder: Any, kind: Any, array: Any) -> None:
+    def __init__(
+        self, context: Any, builder: Any, kind: Any, array: Any, lanes: int = SIDE
+    ) -> None:
         view = context.make_array(kind)(context, builder, array)
-        self.builder, self.data = builder, view.data
+        self.builder, self.data, self.lanes = builder, view.data, lanes
         self.number = context.get_value_type(kind.dtype)
-        self.vector = ir.VectorType(self.number, SIDE)
+        self.vector = ir.VectorType(self.number, lanes)
         self.bytes = context.get_abi_sizeof(self.number)
         self.height = self.step = PLACE(0)  # of what has no rows
         if kind.ndim > 1:
@@ -93,7 +101,7 @@ class Numbers:
 
     def zeros(self) -> Any:
         """A vector of them."""
-        return self.vector([0.0] * SIDE)
+        return self.vector([0.0] * self.lanes)
 
     def sum(self) -> Any:
         """A vector that is added to, zero at first; it gets a register."""
@@ -108,11 +116,11 @@ class Numbers:
     def spread(self, number: Any) -> Any:
         """A vector of one number."""
         lone = self.builder.insert_element(self.vector(ir.Undefined), number, LANE(0))
-        return self.mixed(lone, lone, [0] * SIDE)
+        return self.mixed(lone, lone, [0] * self.lanes)
 
     def mixed(self, a: Any, b: Any, lanes: list[int]) -> Any:
-        """Lanes of a vector and, from SIDE on, of another."""
-        return self.builder.shuffle_vector(a, b, ir.VectorType(LANE, SIDE)(lanes))
+        """Lanes of a vector and, counted on from its last one, of another."""
+        return self.builder.shuffle_vector(a, b, ir.VectorType(LANE, self.lanes)(lanes))
 
     def transposed(self, tile: list[Any]) -> list[Any]:
         """Columns for rows."""
@@ -194,6 +202,58 @@ def _products(
                 left.add(left.times(left.spread(number), vector), total)
         for p, total in enumerate(sums, start=first):
             yield p, builder.load(total)
+
+
+@emitted
+def product_of_rows(
+    typing: Any, left: Any, i: Any, right: Any, j: Any, wide: Any, out: Any, r: Any, c: Any
+) -> Any:
+    """Set a tile of `out` at (r, c) to TALL rows of A from i on times columns of B from j on.
+
+    B has as many rows as count. A tile is WIDE_BYTES wide, or SIDE numbers.
+    """
+    return _product_tile(left, i, right, j, wide, out, r, c, turned=False)
+
+
+@emitted
+def product_of_columns(
+    typing: Any, left: Any, i: Any, right: Any, j: Any, wide: Any, out: Any, r: Any, c: Any
+) -> Any:
+    """The same with Aᵀ for A: TALL columns of A from i on."""
+    return _product_tile(left, i, right, j, wide, out, r, c, turned=True)
+
+
+def _product_tile(
+    left: Any, i: Any, right: Any, j: Any, wide: Any, out: Any, r: Any, c: Any, *, turned: bool
+) -> Any:
+    size = types.int64
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, i, _, j, wide, _, r, c = arguments
+
+        def tile(lanes: int) -> None:
+            a, b, target = (
+                Numbers(context, builder, kind, arguments[at], lanes)
+                for kind, at in ((left, 0), (right, 2), (out, 5))
+            )
+            rows = [a.after(i, p) for p in range(TALL)]
+            sums = [a.sum() for _ in rows]
+            with cgutils.for_range(builder, b.height) as loop:
+                vector, k = b.load(loop.index, j), loop.index
+                for row, total in zip(rows, sums, strict=True):
+                    number = a.entry(k, row) if turned else a.entry(row, k)
+                    a.add(a.times(a.spread(number), vector), total)
+            for p, total in enumerate(sums):
+                target.store(builder.load(total), target.after(r, p), c)
+
+        with builder.if_else(wide) as (then, otherwise):
+            with then:
+                tile(WIDE_BYTES // context.get_abi_sizeof(context.get_value_type(left.dtype)))
+            with otherwise:
+                tile(SIDE)
+        return context.get_dummy_value()
+
+    return types.void(left, size, right, size, types.boolean, out, size, size), generate
 
 
 @emitted

@@ -26,8 +26,11 @@ import numpy as np
 from recbench.linalg import blas, normal, tall
 from recbench.linalg.types import Floats, Indices, Vector
 
-PANEL = 1024
-"""Columns of a panel, at least."""
+PANEL = 960
+"""Columns of a panel, at least; panels are an odd number of times that.
+
+It has whole tiles. Rows that were a power of two apart would fall on the same places of a cache.
+"""
 SCORES = 1 << 19
 """Scores of a panel, where there are fewer rows: 2 MB in float32, what a core has of its own."""
 DEEPEST = 80.0
@@ -83,12 +86,13 @@ class Block:
     """Some rows against some columns; `room` keeps its arrays from one block to the next."""
 
     def __init__(self, pool: Executor, rows: Floats, columns: Floats, room: Room) -> None:
-        self.pool, self.a, self.c, self.room = pool, rows, columns, room
+        self.pool, self.room, self.factors = pool, room, rows.shape[1]
+        self.a, self.c = _in_whole_vectors(rows), _in_whole_vectors(columns)
         self.bounds = [
             (number, start, min(start + self.panel, self.width))
             for number, start in enumerate(range(0, self.width, self.panel))
         ]
-        room.make(rows, self.width, len(self.bounds))
+        room.make(self.a, self.width, len(self.bounds))
         self._factor: Floats = np.ones((len(self.bounds), len(rows)))
 
     @property
@@ -99,7 +103,8 @@ class Block:
     @property
     def panel(self) -> int:
         """How many of them are worked on at a time."""
-        return max(PANEL, SCORES // max(len(self.a), 1))
+        times = max(1, SCORES // (PANEL * max(len(self.a), 1)))
+        return PANEL * (times - 1 + times % 2)
 
     def respond(
         self, response: Response, shift: Vector | float = 0.0, weights: Floats | None = None,
@@ -153,10 +158,12 @@ class Block:
         blas.finish(self.pool, kernel.weighed, ((*chunk, *given) for chunk in chunks))
         if b is not None:
             out += np.outer(b, self._total()).astype(out.dtype)
-        return out
+        return self._cut(out)
 
     def push(self, c: Vector, b: Vector | None = None) -> Floats:
         """Gᵀ A."""
+        from recbench.linalg import products_kernel as products
+
         out: Floats = np.empty_like(self.c)
         alike = None if b is None else (b @ self.a).astype(out.dtype)
         one_scale = bool((self._factor == self._factor[0]).all())
@@ -164,12 +171,16 @@ class Block:
 
         def push(number: int, start: int, stop: int) -> None:
             rows = scaled if one_scale else self._scaled(number, c)
-            np.matmul(self._panel(start, stop).T, rows, out=out[start:stop])
+            products.push(self._panel(start, stop), rows, out[start:stop])
             if alike is not None:
                 out[start:stop] += alike
 
         blas.finish(self.pool, push, self.bounds)
-        return out
+        return self._cut(out)
+
+    def _cut(self, out: Floats) -> Floats:
+        """As many numbers in a row as there were."""
+        return np.ascontiguousarray(out[:, : self.factors])
 
     def _scaled(self, number: int, c: Vector) -> Floats:
         """The rows times c, on the scale of a panel."""
@@ -182,13 +193,17 @@ class Block:
 
     def _fill(self, number: int, start: int, stop: int, hide: Hide | None) -> None:
         """Make the scores of a panel."""
-        np.matmul(self.a, self.c[start:stop].T, out=self._panel(start, stop))
+        from recbench.linalg import products_kernel as products
+
+        products.scores(self.a, self.c[start:stop], self._panel(start, stop))
         if hide is not None:
             hide(self._panel(start, stop), start)
 
     def _pull(self, number: int, start: int, stop: int) -> None:
         """Multiply the responses of a panel with its columns."""
-        np.matmul(self._panel(start, stop), self.c[start:stop], out=self.room.pulled[number])
+        from recbench.linalg import products_kernel as products
+
+        products.pull(self._panel(start, stop), self.c[start:stop], self.room.pulled[number])
 
     def _total(self) -> Vector:
         """The sum of the columns that every row faces."""
@@ -254,6 +269,15 @@ class Block:
         return tau
 
 
+def _in_whole_vectors(rows: Floats) -> Floats:
+    """Rows with zeros behind them, up to whole vectors; they were ones already with 64 factors."""
+    from recbench.linalg.registers_kernel import SIDE
+
+    missing = -rows.shape[1] % SIDE
+    whole = np.pad(rows, ((0, 0), (0, missing))) if missing else rows
+    return np.ascontiguousarray(whole)
+
+
 class Shared(Block):
     """Some rows against columns that were drawn, with repetitions, from others."""
 
@@ -295,7 +319,8 @@ class Own(Block):
         """G C."""
         out = super().pull(c)
         if b is not None:
-            out += (b[:, None] * self.c[self.drawn].sum(axis=1, dtype=np.float64)).astype(out.dtype)
+            more = b[:, None] * self.c[self.drawn].sum(axis=1, dtype=np.float64)
+            out += self._cut(more).astype(out.dtype)
         return out
 
     def push(self, c: Vector, b: Vector | None = None) -> Floats:
@@ -308,7 +333,7 @@ class Own(Block):
             if b is not None:
                 g += b[:, None].astype(out.dtype)
             kernel.push_own(g, self.a, self.drawn[:, start:stop], out)
-        return out
+        return self._cut(out)
 
     def _fill(self, number: int, start: int, stop: int, hide: Hide | None) -> None:
         from recbench.linalg import responses_kernel as kernel

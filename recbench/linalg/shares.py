@@ -1,6 +1,7 @@
 """Rows shared out to threads."""
 
 import os
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,13 @@ EACH = 4
 
 def for_cores(each: int = EACH) -> int:
     """How many shares keep all cores busy."""
-    return each * (os.cpu_count() or 1)
+    return each * _cores()
+
+
+@cache
+def _cores() -> int:
+    """How many there are; to ask takes longer than small steps do."""
+    return os.cpu_count() or 1
 
 
 def equal(start: int, stop: int) -> list[Share]:
