@@ -317,6 +317,19 @@ def normalise(first: int, last: int, x: Floats, least: Any, unit: Floats, invers
 
 
 @fast
+def shorten(first: int, last: int, x: Floats, longest: Any) -> None:
+    """Rows that are longer than `longest` are made as long as that."""
+    for r in range(first, last):
+        square = x.dtype.type(0)
+        for k in range(x.shape[1]):
+            square += x[r, k] * x[r, k]
+        if square > longest * longest:
+            scale = longest / math.sqrt(square)
+            for k in range(x.shape[1]):
+                x[r, k] *= scale
+
+
+@fast
 def normalise_back(first: int, last: int, gradient: Floats, unit: Floats, inverse: Floats) -> None:
     """G -> (g - (g·u) u) over the length, by row."""
     for r in range(first, last):

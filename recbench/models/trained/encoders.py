@@ -61,6 +61,8 @@ class Encoder(Described, ABC):
 
     history: ClassVar[bool] = False
     """Whether users are what they have: nobody is unknown, and an interaction hides its item."""
+    vectors: ClassVar[tuple[str, ...]] = ("users", "items", "nodes")
+    """The tables whose rows are vectors of users or items, as far as it has them."""
     graph: ClassVar[bool] = False
     """Whether every step costs walks along the graph, whatever its size."""
 

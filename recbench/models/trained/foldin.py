@@ -17,7 +17,7 @@ from recbench.linalg.responses import Room
 from recbench.linalg.types import Floats, Sparse
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import Bound, Forward, Gradient, Weights, by_row
-from recbench.models.trained.similarity import SIMILARITIES
+from recbench.models.trained.similarity import SIMILARITIES, shorten
 from recbench.models.trained.steps import Problem, learned_of_users, step
 
 STEPS = 50
@@ -65,6 +65,8 @@ class Newcomers:
             for number in range(STEPS):
                 gradient = step(problem, fixed, tables, batch, pool, room).gradients["users"]
                 adam.step(pool, gradient.values, size * (1 - number / STEPS), gradient.rows)
+                if problem.loss.longest:
+                    shorten(pool, out, problem.loss.longest)
 
 
 @dataclass(frozen=True)

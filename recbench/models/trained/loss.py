@@ -98,6 +98,8 @@ class Loss(Described, ABC):
     against what is drawn as it holds users: its means are of rows for both, users first."""
     unseen: ClassVar[bool] = False
     """Whether items that are drawn must not be among those the user has."""
+    longest: float = 0.0
+    """Vectors of users and items are cut to this length after every step; 0: never."""
     popularity: float = 0.0
     """Items are weighted, or drawn, by their interactions to this power."""
 

@@ -40,6 +40,12 @@ def _margin() -> Any:
                  search=(0.3, 0.95))  # fmt: skip
 
 
+def _longest() -> Any:
+    return param(
+        1.0, help="vectors longer than this are cut to it after every step; 0: never", low=0
+    )
+
+
 def _debiasing(positives: Positives, alpha: float) -> Vector:
     """τ of every row: at most 0.99, since what is left is divided by."""
     tau: Vector = np.minimum((1 + alpha) * positives.degrees / positives.catalogue, 0.99)
@@ -372,6 +378,7 @@ class Cml(Loss):
     margin: float = param(
         0.5, help="margin by which others must be farther away", low=0, search=(0.1, 2)
     )
+    longest: float = _longest()
 
     @property
     def response(self) -> Response:
@@ -404,6 +411,7 @@ class Sml(Loss):
         0.01, help="weight λ of the item's side", low=0, log=True, search=(0.001, 1)
     )
     widen: float = param(10.0, help="reward γ of wide margins", low=0, log=True, search=(1, 100))
+    longest: float = _longest()
 
     @property
     def response(self) -> Response:

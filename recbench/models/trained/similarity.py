@@ -21,6 +21,14 @@ CHUNK = 4096
 """Rows that one thread works on at a time."""
 
 
+def shorten(pool: Executor, x: Floats, longest: float) -> None:
+    """Cut rows that are longer than that, in place."""
+    from recbench.linalg import responses_kernel as kernel
+
+    chunks = ((first, min(first + CHUNK, len(x))) for first in range(0, len(x), CHUNK))
+    blas.finish(pool, kernel.shorten, ((*chunk, x, x.dtype.type(longest)) for chunk in chunks))
+
+
 def _same(x: Floats, pool: Executor) -> tuple[Floats, Adjoint]:
     return x, lambda gradient: gradient
 

@@ -38,7 +38,7 @@ from recbench.models.trained.encoders import Encoder, Gradient, Mf, layers_of
 from recbench.models.trained.foldin import Compared, Newcomers
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.losses import Quadratic, trained
-from recbench.models.trained.similarity import SIMILARITIES
+from recbench.models.trained.similarity import SIMILARITIES, shorten
 from recbench.models.trained.steps import MARGINS, Problem, learned, step
 from recbench.params import Described, param
 
@@ -360,6 +360,8 @@ class Epochs(Rounds):
                 gradient.values if shrink == 1 else gradient.values * np.asarray(shrink, self.dtype)
             )
             self.adams[name].step(self.pool, values, rate, gradient.rows)
+            if self.loss.longest and name in self.model.encoder.vectors:
+                shorten(self.pool, self.tables[name], self.loss.longest)
             if name in MARGINS:
                 np.clip(self.tables[name], 0, 1, out=self.tables[name])
         return size
