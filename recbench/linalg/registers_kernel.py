@@ -210,7 +210,7 @@ def product_of_rows(
 ) -> Any:
     """Set a tile of `out` at (r, c) to TALL rows of A from i on times columns of B from j on.
 
-    B has as many rows as count. A tile is WIDE_BYTES wide, or SIDE numbers.
+    All rows of B count. A tile is SIDE numbers wide or, if it is a wide one, WIDE_BYTES.
     """
     return _product_tile(left, i, right, j, wide, out, r, c, turned=False)
 
@@ -248,7 +248,7 @@ def _product_tile(
 
         with builder.if_else(wide) as (then, otherwise):
             with then:
-                tile(WIDE_BYTES // context.get_abi_sizeof(context.get_value_type(left.dtype)))
+                tile(max(SIDE, WIDE_BYTES // Numbers(context, builder, left, arguments[0]).bytes))
             with otherwise:
                 tile(SIDE)
         return context.get_dummy_value()
