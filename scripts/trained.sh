@@ -7,15 +7,16 @@
 #
 # `recipes` fits each model once on all that the test may be fitted on, with parameters from the
 # literature where they are published; docs/trained-models.md says which are. `tuned` looks for
-# them on validation, by successive halving. `table` has every loss on mf and on lightgcn, with the
-# rate that validation chooses. What is given after the first word is passed on to `recbench run`;
-# SEEDS and ONLY (model names) may be set in the environment. Finished trials are skipped: run it
-# again after an interruption.
+# them on validation, mostly by successive halving, beside settings that say how items are drawn.
+# `table` has every loss on mf and on lightgcn, with the rate that validation chooses. What is given
+# after the first word is passed on to `recbench run`; SEEDS and ONLY (model names) may be set in
+# the environment. Finished trials are skipped: run it again after an interruption.
 set -euo pipefail
 recbench=${RECBENCH:-recbench}
 seeds=${SEEDS:-0}
 
 long='batch=256,rate=0.015,epochs=60,decay-at=42+53'
+mixed='dropout=0.1,batch=1024,drawn=2000,rate=0.0004,epochs=40,decay-at=14+24'
 declare -A recipe=(
     [mf-mine-plus]="t=0.08,weight=1.22,$long"
     [mf-mine]='t=0.1,negatives=shared,drawn=800,batch=1024,rate=0.001,epochs=30'
@@ -27,9 +28,9 @@ declare -A recipe=(
     [mse-debiased]=''
     [mf-bpr]=''
     [cml]=''
-    [youtubenet]=''
+    [youtubenet]='batch=512,drawn=800,epochs=40'
     [lightgcn]=''
-    [simplex]=''
+    [simplex]="own=0.8,gather=attention,tables-for=own,loss=ccl[margin=0.9,weight=250],$mixed"
     [ssm-mf]='t=0.12,negatives=batch,batch=2048,rate=0.001,epochs=40,decay-at=28+35'
     [ssm-gnn]="t=0.12,layers=1,$long"
 )
@@ -50,16 +51,22 @@ declare -A grid=(
     [mf-infonce]='t=0.07,0.1,0.14,0.2'
     [mf-infonce-debiased]='t=0.07,0.1,0.14,0.2'
     [mf-ccl]='margin=0.8,0.9 weight=150,400'
-    [mf-ccl-debiased]='weight=0.05,0.1,0.2,0.4'
-    [mse]='l2=0.3,1,3 negatives=10,20,40'
-    [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.003,0.01,0.03'
-    [mf-bpr]='rate=0.001,0.003 l2=0.00001,0.0001'
-    [cml]='rate=0.001,0.003 margin=0.25,0.5'
+    [mf-ccl-debiased]='weight=0.05,0.1,0.2,0.4,0.7'
+    [mse]='l2=0.3,1,3 negatives=10,20,40 iterations=2,3,4,6,10'
+    [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.001,0.003,0.01 iterations=2,3,4,6,10'
+    [mf-bpr]='l2=0.003,0.01,0.03 epochs=10,20,30,40'
+    [cml]='rate=0.001,0.003 margin=0.25,0.5,1'
     [youtubenet]='rate=0.001,0.003 l2=0,0.0001'
-    [lightgcn]='rate=0.003,0.01 l2=0.0001,0.0003'
+    [lightgcn]='rate=0.03,0.1 l2=0.0001,0.001'
     [simplex]='own=0.5,0.8 loss.margin=0.8,0.9'
     [ssm-mf]='t=0.12,0.2 rate=0.001,0.003'
     [ssm-gnn]='t=0.1,0.12 weight=0.84,1'
+)
+declare -A beside=(
+    [mf-ccl-debiased]='draw=users,negatives=shared,drawn=800,batch=1024,rate=0.001,epochs=40'
+    [mf-bpr]='batch=1024,drawn=300,rate=0.002,decay-at=28+35'
+    [cml]='init=0.125,epochs=40'
+    [lightgcn]='negatives=shared,drawn=1024,epochs=60,decay-at=42+53'
 )
 
 tuned() {
@@ -67,25 +74,32 @@ tuned() {
     for model in ${ONLY:-$order}; do
         axes=()
         for axis in ${grid[$model]}; do axes+=(--grid "$axis"); done
-        case $model in mse*) ;; *) axes+=(--search 'halving[eta=4,first=5]') ;; esac
-        $recbench run "$@" -q --seed "$seeds" -k recall@20,ndcg@20 -m "$model" "${axes[@]}"
+        case $model in
+            mse* | mf-bpr) ;;  # they hand out all their rounds
+            cml) axes+=(--search 'halving[eta=3,first=5]') ;;
+            lightgcn) axes+=(--search 'halving[eta=4,first=8]') ;;
+            *) axes+=(--search 'halving[eta=4,first=5]') ;;
+        esac
+        $recbench run "$@" -q --seed "$seeds" -k recall@20,ndcg@20 \
+            -m "$model${beside[$model]:+[${beside[$model]}]}" "${axes[@]}"
     done
 }
 
 table() {
-    local model paired='bpr cml sml lightgcn lightgcn+cml lightgcn+sml'
+    local model how
+    local paired=' bpr cml sml lightgcn lightgcn+cml lightgcn+sml '
     local others='softmax sparsemax bce uib ssm-mf mf-infonce mf-infonce-debiased mf-mine
         mf-mine-plus mf-ccl mf-ccl-debiased lightgcn+softmax lightgcn+sparsemax lightgcn+bce
         lightgcn+uib lightgcn+ssm lightgcn+infonce lightgcn+infonce-debiased lightgcn+mine
         lightgcn+mine-plus lightgcn+ccl lightgcn+ccl-debiased'
     $recbench run "$@" -q -m popularity -m ease -m ials -m mse -m mse-debiased
-    for model in ${ONLY:-$others}; do
-        $recbench run "$@" -q --seed "$seeds" -m "$model" --grid rate=0.003,0.01,0.03 \
-            --set epochs=20 --set decay-at=14+18
-    done
-    for model in ${ONLY:-$paired}; do
-        $recbench run "$@" -q --seed "$seeds" -m "$model" --grid rate=0.001,0.003,0.01 \
-            --set epochs=40 --set decay-at=28+36 --set batch=4096
+    for model in ${ONLY:-$others $paired}; do
+        case $paired in
+            *" $model "*) how=(--grid rate=0.001,0.003,0.01 --set epochs=40 --set decay-at=28+36
+                --set batch=4096) ;;
+            *) how=(--grid rate=0.003,0.01,0.03 --set epochs=20 --set decay-at=14+18) ;;
+        esac
+        $recbench run "$@" -q --seed "$seeds" -m "$model" "${how[@]}"
     done
 }
 
