@@ -10,7 +10,6 @@ taken away by another program delays one small task, not every barrier inside BL
 """
 
 import ctypes
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed, wait
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from recbench.environment import room_for_blas
+from recbench.linalg.shares import cores
 from recbench.linalg.types import Matrix
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ def _routine(name: str) -> Callable[..., None]:
 def threads() -> int:
     """As many as BLAS may use."""
     allowed = max((library.num_threads for library in loaded().lib_controllers), default=1)
-    return min(allowed, os.cpu_count() or 1)
+    return min(allowed, cores())
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-"""Square tiles of SIDE x SIDE numbers worked on in registers; imports numba, so import it late.
+"""Tiles of matrices worked on in registers; imports numba, so import it late.
 
-A tile is a stack of vectors, one for each of its rows. A product of two tall matrices then takes,
-for each row of them, one load and SIDE multiplications of a vector by a number: nothing goes to
-memory in between, and nothing is added up across the lanes of a vector. Loops over arrays do not
-tell the compiler so; the functions here hand it the vectors themselves.
+Most are squares of SIDE x SIDE numbers. A tile is a stack of vectors, one for each of its rows. A
+product of two tall matrices then takes, for each row of them, one load and SIDE multiplications of
+a vector by a number: nothing goes to memory in between, and nothing is added up across the lanes of
+a vector. Loops over arrays do not tell the compiler so; the functions here hand it the vectors
+themselves.
 
 Arrays are stored by rows and have room for whole tiles. Nobody checks that: what is here is called
 by kernels, which know. Every number is the same sum in the same order, however wide the vectors of

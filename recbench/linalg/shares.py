@@ -17,11 +17,11 @@ EACH = 4
 
 def for_cores(each: int = EACH) -> int:
     """How many shares keep all cores busy."""
-    return each * _cores()
+    return each * cores()
 
 
 @cache
-def _cores() -> int:
+def cores() -> int:
     """How many there are; to ask takes longer than small steps do."""
     return os.cpu_count() or 1
 
