@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PAIRS = "log(1 + e^(s_uj - s_ui)) + ½ l2 "
 OF_TABLE = PAIRS + "(|a_u|² + |a_i|² + |a_j|²)"
 SYMBOLS = (
-    "of each interaction of u with i; j: an item that u does not have; s_ui = p_u·p_i, of what "
-    "layers make of the table a"
+    "of each interaction of u with i; j: an item that is drawn, or a mean over several; s_ui = "
+    "p_u·p_i, of what layers make of the table a"
 )
 BATCH = 8192
 """Larger than the papers' 1,024 or 2,000: a step goes along the whole graph, however few it has."""
@@ -30,6 +30,7 @@ BATCH = 8192
 class _Layered(Protocol):
     """A model of layers along the graph."""
 
+    training: Training
     shape: Layers
 
 
@@ -45,7 +46,8 @@ def _graph_model(name: str) -> Callable[[C], C]:
 
 def _numbers(model: _Layered, train: Sparse) -> tuple[int, int]:
     """How many numbers are trained, and how many a step makes on its way."""
-    return model.shape.numbers(*train.shape, train.nnz)
+    trained, made = model.shape.numbers(*train.shape, train.nnz)
+    return trained, made + model.shape.faced(min(model.training.batch, train.nnz), train.shape[1])
 
 
 @_graph_model("ngcf")

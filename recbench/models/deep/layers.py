@@ -28,6 +28,13 @@ class Layers(Described):
     layers: int = param(
         2, help="how many there are, each a step along the graph", low=1, high=100, search=(1, 3)
     )
+    negatives: str = param(
+        "own", help="items that an interaction is held against; own: drawn for it, of those that "
+        "the user does not have, as the authors do; shared: drawn once for a step, of all",
+        choices=("own", "shared"),
+    )  # fmt: skip
+    drawn: int = param(1, help="items drawn for an interaction (own) or for a step (shared)", low=1,
+                       log=True)  # fmt: skip
 
     @property
     def along_edges(self) -> int:
@@ -41,6 +48,13 @@ class Layers(Described):
             table + self.layers * self.squares * square,
             table * (self.layers * self.tables + 4) + 2 * interactions * self.along_edges,
         )
+
+    def faced(self, batch: int, items: int) -> int:
+        """Numbers that a step of so many interactions makes besides, holding them against items."""
+        drawn = min(self.drawn, items)
+        if self.negatives == "shared":
+            return 4 * batch * drawn
+        return 3 * batch * (drawn - 1) * self.factors * (self.layers + 1)
 
     def _check_cut(self, name: str, parts: int) -> None:
         """Refuse vectors that cannot be cut into equal parts."""

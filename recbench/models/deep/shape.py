@@ -39,4 +39,5 @@ class Shape:
         inner = sum(low * high for low, high in zip(self.widths[:-1], made[1:], strict=True))
         trained = items * (made[0] + self.widths[-1] + 1) + inner + sum(made)
         trained += users * made[0] if self.personal else 0
-        return trained, min(batch, users) * (2 * items + 4 * sum(made))
+        last = items * (self.widths[-1] + 1)
+        return trained, min(batch, users) * (2 * items + 4 * sum(made)) + 2 * last

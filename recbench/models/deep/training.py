@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from recbench.models.rates import NEVER, decay_at_parameter, decay_parameter, decays, lowered
 from recbench.models.rounds import Schedule, every_parameter, patience_parameter
 from recbench.params import Described, param
 
@@ -15,6 +16,8 @@ class Training(Described):
         0.001, help="learning rate: how far a step goes", low=0, open_low=True, log=True,
         search=(0.0003, 0.01),
     )  # fmt: skip
+    decay_at: str = decay_at_parameter(NEVER)
+    decay: float = decay_parameter()
     batch: int = param(500, help="rows of a step", low=1, log=True)
     l2: float = param(
         0.0, help="penalty in every step, on squares: the formula says of what", low=0, log=True,
@@ -22,6 +25,15 @@ class Training(Described):
     )  # fmt: skip
     patience: int = patience_parameter()
     every: int = every_parameter("epochs")
+
+    def __post_init__(self) -> None:
+        """Check the schedule as well."""
+        super().__post_init__()
+        decays(self.decay_at)
+
+    def rate_in(self, epoch: int) -> float:
+        """How far a step of this epoch goes."""
+        return lowered(self.rate, self.decay_at, self.decay, epoch)
 
     @property
     def schedule(self) -> Schedule:

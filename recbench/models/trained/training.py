@@ -23,6 +23,7 @@ from recbench.models.checkpoint import State
 from recbench.models.context import Context
 from recbench.models.factors.als import checked
 from recbench.models.factors.losses import QuadraticLoss
+from recbench.models.rates import decay_at_parameter, decay_parameter, decays, lowered
 from recbench.models.rounds import (
     Rounds,
     Schedule,
@@ -53,10 +54,8 @@ class Training(Described):
         0.01, help="learning rate: how far a step goes", low=0, open_low=True, log=True,
         search=(0.0003, 0.03),
     )  # fmt: skip
-    decay_at: str = param("20+26", help="epochs after which the rate is lowered, as in 20+30")
-    decay: float = param(
-        0.1, help="what the rate is then multiplied by", low=0, high=1, open_low=True
-    )
+    decay_at: str = decay_at_parameter("20+26")
+    decay: float = decay_parameter()
     batch: int = param(
         0, help="users in a step if they face all items with all they have, else interactions; 0: "
         "256 where these face all items, else 2,048; for lightgcn 512 and 16,384", low=0, log=True,
@@ -103,32 +102,16 @@ class Training(Described):
     def __post_init__(self) -> None:
         """Check the schedule as well."""
         super().__post_init__()
-        self.decays  # noqa: B018 - refuses what is not a schedule
+        decays(self.decay_at)
 
     @property
     def schedule(self) -> Schedule:
         """How long to go on."""
         return Schedule(self.epochs, self.patience, self.every)
 
-    @property
-    def decays(self) -> list[int]:
-        """The epochs after which steps get smaller."""
-        if self.decay_at == "never":
-            return []
-        try:
-            decays = [int(word) for word in self.decay_at.split("+")]
-        except ValueError:
-            decays = [0]
-        if any(epoch < 1 for epoch in decays):  # what is not a number, too
-            raise UsageError(
-                f"parameter 'decay-at' is {self.decay_at}; it must be never, or numbers of epochs "
-                "from 1 on with + between them, as in 20+30"
-            )
-        return decays
-
     def rate_in(self, epoch: int) -> float:
         """How far a step of this epoch goes."""
-        return self.rate * self.decay ** sum(1 for decayed in self.decays if epoch > decayed)
+        return lowered(self.rate, self.decay_at, self.decay, epoch)
 
     def negatives_for(self, loss: Loss, encoder: Encoder) -> str:
         """What interactions face."""

@@ -31,6 +31,9 @@ KINDS = [
     "dgcf[intents=2]",
     "dgcf[intents=3,layers=2,iterations=3]",
     "dgcf[intents=1,iterations=1]",
+    "ngcf[negatives=shared,drawn=5]",
+    "pinsage[negatives=shared,drawn=100]",
+    "gat[heads=2,drawn=3]",
 ]
 each = pytest.mark.parametrize("text", KINDS)
 one_of_each = pytest.mark.parametrize(
@@ -83,7 +86,8 @@ def test_vectors_of_some_nodes_are_those_among_all(text):
 def test_derivatives_of_the_loss_are_differences(text):
     train = papers.world()
     net = net_of(some(text, l2=0.1), train)
-    rows = np.array([[0, 7, 9], [4, 12, 9], [4, 8, 9], [5, 10, 9]])
+    rows = np.array([[0, 7, 9, 8, 8], [4, 12, 9, 7, 9], [4, 8, 9, 9, 11], [5, 10, 9, 11, 12]])
+    rows = rows[:, : 2 if net.for_step else 2 + net.drawn]
 
     def loss():
         return net.loss(rows, Moment(0, torch.Generator().manual_seed(3)))
@@ -230,6 +234,45 @@ def test_steps_hold_what_a_user_has_against_what_he_has_not():
     assert not dense[users, others - 40].any()
 
 
+def penalty_of(vectors, l2):
+    """Of pairs, and the mean of what they are held against."""
+    users, items, others = (np.sum(each**2, axis=-1) for each in vectors)
+    return l2 / 2 * (np.mean(users + items) + np.mean(others))
+
+
+@pytest.mark.parametrize("text", ["pinsage[l2=0.3]", "pinsage[l2=0.3,drawn=4]"])
+def test_the_loss_is_a_mean_over_items_of_ones_own(text):
+    net = net_of(some(text), papers.world())
+    rows = next(iter(net.batches(np.random.default_rng(0))))
+    nodes = np.concatenate([net.base().users, net.base().items])
+    user, item, others = nodes[rows[:, :1]], nodes[rows[:, 1:2]], nodes[rows[:, 2:]]
+    slow = np.mean(np.log1p(np.exp((user * (others - item)).sum(axis=-1))))
+    table = net.nodes.detach().numpy()
+    slow += penalty_of([table[rows[:, 0]], table[rows[:, 1]], table[rows[:, 2:]]], 0.3)
+    net.shape = replace(net.shape, dropout=0)
+    found = net.loss(rows, Moment(0, torch.Generator())).item()
+    assert found == pytest.approx(slow, abs=1e-12)
+
+
+def test_items_that_are_drawn_for_a_step_are_those_of_all_its_parts():
+    """If as many are drawn as there are, each is faced once."""
+    train = papers.world()
+    for drawn, sides in ((4, 2), (train.shape[1], 1), (99, 1)):
+        net = net_of(some(f"pinsage[negatives=shared,drawn={drawn},dropout=0,l2=0.3]"), train)
+        rows, noise = next(iter(net.batches(np.random.default_rng(0)))), torch.Generator()
+        assert rows.shape[1] == 2
+        whole = [net.loss(rows, Moment(step, noise)).item() for step in (0, 1)]
+        parts = [net.loss(part, Moment(0, noise)).item() for part in (rows[:4], rows[4:])]
+        assert whole[0] == pytest.approx(np.average(parts, weights=[4, len(rows) - 4]), abs=1e-12)
+        assert len({round(value, 9) for value in whole}) == sides
+    users, items, table = net.base().users, net.base().items, net.nodes.detach().numpy()
+    own, every = rows[:, 0], items[None]
+    user, item = users[own][:, None], items[rows[:, 1] - len(users)][:, None]
+    slow = np.mean(np.log1p(np.exp((user * (every - item)).sum(axis=-1))))
+    slow += penalty_of([table[own], table[rows[:, 1]], table[len(users) :]], 0.3)
+    assert whole[0] == pytest.approx(slow, abs=1e-12)
+
+
 def test_somebody_who_was_not_trained_on_is_refused():
     fitted = some("ngcf").fit(example(), Context())
     with pytest.raises(Refused, match="use a split that holds out interactions"):
@@ -241,6 +284,9 @@ def test_somebody_who_was_not_trained_on_is_refused():
     [
         ("ngcf[layers=0]", "'layers' is 0"),
         ("ngcf[form=both]", "code"),
+        ("ngcf[negatives=batch]", "own"),
+        ("ngcf[drawn=0]", "'drawn' is 0"),
+        ("ngcf[decay-at=soon]", "'decay-at' is soon; it must be never"),
         ("pinsage[dropout=1]", "'dropout' is 1"),
         ("dgcf[intents=3]", "give factors=66, or other intents"),
         ("gat[heads=5,factors=12]", "give factors=15, or other heads"),
@@ -254,9 +300,12 @@ def test_what_makes_no_sense_is_refused(text, words):
     assert words in str(error.value)
 
 
-def test_too_little_memory_for_edges_is_a_sentence():
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("dgcf[intents=6,layers=100]", 4_000_000), ("ngcf[drawn=20]", 200_000)]
+)
+def test_too_little_memory_is_a_sentence(text, bytes_):
     with pytest.raises(Refused, match="fewer or narrower layers"):
-        some("dgcf[intents=6,layers=100]").fit(example(), Context(memory=4_000_000))
+        some(text).fit(example(), Context(memory=bytes_))
 
 
 def test_what_rate_is_too_high_for_ends_in_a_sentence():

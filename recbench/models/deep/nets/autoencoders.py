@@ -8,7 +8,7 @@ import torch
 from recbench.linalg.normal import Pattern
 from recbench.linalg.types import Integers, Sparse
 from recbench.models.deep.encoded import Encoded
-from recbench.models.deep.nets.output import against_all
+from recbench.models.deep.nets.output import Space, against_all
 from recbench.models.deep.nets.sparse_rows import summed
 from recbench.models.deep.nets.trainer import Moment, Net, Place, copied
 from recbench.models.deep.shape import Shape
@@ -27,7 +27,7 @@ class Autoencoder(Net):
     def __init__(self, train: Sparse, shape: Shape, training: Training, place: Place) -> None:
         super().__init__()
         self.shape, self.recipe, self.place = shape, training, place
-        self.pattern, (users, items) = Pattern.of(train), train.shape
+        self.pattern, (users, items), self.space = Pattern.of(train), train.shape, Space()
         made = shape.made
         self.enter = place.xavier("enter", (items, made[0]))
         between = enumerate(zip(shape.widths[:-1], made[1:], strict=True))
@@ -50,10 +50,9 @@ class Autoencoder(Net):
         """Of the scores by what is left of what users have, against what they have."""
         batch = of_users(self.pattern, rows)
         hidden, loss = self._through(batch, now)
-        owners = np.repeat(np.arange(len(rows)), np.diff(batch.starts))
-        order = np.argsort(batch.cells, kind="stable")
-        pairs = (self.place.tensor(ids[order].astype(np.int64)) for ids in (owners, batch.cells))
-        return loss + against_all(self.shape.likelihood, hidden, self.leave, self.last, *pairs)
+        cells = batch.starts, batch.cells
+        kind = self.shape.likelihood
+        return loss + against_all(kind, hidden, self.leave, self.last, *cells, self.space)
 
     def decaying(self) -> Iterable[torch.Tensor]:
         """All weights, and no biases."""

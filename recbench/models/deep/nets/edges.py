@@ -38,7 +38,7 @@ class Edges:
         numbers = scipy.sparse.csr_array(
             (np.arange(graph.nnz), graph.indices, graph.indptr), graph.shape
         )
-        self.users, self.nodes = users, users + items
+        self.users, self.items, self.nodes = users, items, users + items
         self.starts = torch.as_tensor(graph.indptr.astype(np.int32), device=device)
         self.tails = torch.as_tensor(graph.indices.astype(np.int32), device=device)
         self.degrees = self.starts.diff().to(dtype)

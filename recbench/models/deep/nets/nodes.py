@@ -31,6 +31,8 @@ class Nodes(Net):
         super().__init__()
         self.edges = Edges(train, place.device, place.dtype, loops=loops)
         self.pattern, self.recipe, self.place = Pattern.of(train), training, place
+        self.for_step = shape.negatives == "shared"
+        self.drawn = min(shape.drawn, train.shape[1])
         self.nodes = place.xavier("nodes", (sum(train.shape), shape.factors))
 
     @abstractmethod
@@ -53,27 +55,48 @@ class Nodes(Net):
         return 0.0
 
     def batches(self, draw: np.random.Generator) -> Iterator[Integers]:
-        """Users at random, one item of each, and one that the user does not have: as nodes."""
-        draws = Draws(self.recipe.batch, True, "own", 1, unseen=True)
-        for batch in draws.batches(self.pattern, draw):
-            items = batch.items_of_cells
-            others = items  # if there is no other
-            if batch.items is not None and batch.columns is not None:
-                others = batch.items[batch.columns[:, 0]]
-            users = self.edges.users
-            yield np.stack([batch.users, users + items, users + others], axis=1)
+        """Users at random, one item of each, and those that it is held against: as nodes."""
+        others = max(1, min(self.drawn, self.edges.items - 1))
+        how = "batch" if self.for_step else "own"  # of a batch, none is drawn
+        for batch in Draws(self.recipe.batch, True, how, others, unseen=True).batches(
+            self.pattern, draw
+        ):
+            columns = [batch.items_of_cells[:, None]]
+            if not self.for_step:
+                faced = columns[0]  # if there is no other
+                if batch.items is not None and batch.columns is not None:
+                    faced = batch.items[batch.columns]
+                columns.append(faced)
+            yield np.hstack([batch.users[:, None], self.edges.users + np.hstack(columns)])
 
     def loss(self, rows: Integers, now: Moment) -> Tensor:
-        """Of pairs: softplus of what the other item scores more; and l2 / 2 times the squares."""
-        nodes = self.place.tensor(rows.T.reshape(-1))
+        """Softplus of what other items score more; and l2 / 2 times the squares, per interaction.
+
+        Of the others, these are a mean.
+        """
+        count, pairs = len(rows), rows[:, :2].T.reshape(-1)
+        faced = self._drawn(now.step) if self.for_step else rows[:, 2:].reshape(-1)
+        nodes = self.place.tensor(np.concatenate([pairs, faced]))
         every = torch.cat([nodes, self.others(now.noise)])
         unique, places = torch.unique(every, return_inverse=True)
         vectors = self.vectors(now.noise, unique).index_select(0, places)
-        of_pairs, of_others = vectors[: len(nodes)], vectors[len(nodes) :]
-        user, item, other = of_pairs.chunk(3)
-        pairs = functional.softplus((user * (other - item)).sum(dim=1)).mean()
-        squares = self.penalised(nodes, of_pairs).square().sum() / len(rows)
-        return pairs + self.recipe.l2 / 2 * squares + self.aside(of_others)
+        user, item, other = vectors[: len(nodes)].split([count, count, len(faced)])
+        if self.for_step:
+            more = user @ other.T - (user * item).sum(dim=1, keepdim=True)
+        else:
+            more = (user[:, None] * (other.view(count, -1, other.shape[1]) - item[:, None])).sum(-1)
+        squares = self.penalised(nodes, vectors[: len(nodes)]).square().sum(dim=1)
+        penalty = squares[: 2 * count].sum() / count + squares[2 * count :].mean()
+        beside = self.aside(vectors[len(nodes) :])
+        return functional.softplus(more).mean() + self.recipe.l2 / 2 * penalty + beside
+
+    def _drawn(self, step: int) -> Integers:
+        """Items that all pairs of a step face, the same in all of its parts."""
+        users, items = self.edges.users, self.edges.items
+        if self.drawn == items:
+            return np.arange(users, users + items)
+        draw = self.place.ctx.stream(f"faced {step}")
+        return draw.integers(users, users + items, size=self.drawn)
 
     def base(self) -> Factors:
         """Vectors of users against those of items."""

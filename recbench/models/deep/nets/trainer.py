@@ -106,13 +106,13 @@ class Epochs(Rounds):
         self.tables = dict(net.named_parameters())
         self.descents = {key: descent_of(table, pool) for key, table in self.tables.items()}
         self.device = next(iter(self.tables.values())).device
-        self.steps, self.parts = 0, 1
+        self.steps, self.parts, self.rate = 0, 1, training.rate
 
     def advance(self, number: int) -> Mapping[str, float]:
         """Go over the data once."""
         noise = torch.Generator(device=self.device)
         noise.manual_seed(int(self.ctx.stream(f"noise {number}").integers(2**63)))
-        value, seen = 0.0, 0
+        value, seen, self.rate = 0.0, 0, self.training.rate_in(number)
         for rows in self.net.batches(self.ctx.stream(f"epoch {number}")):
             value += self._step(rows, Moment(self.steps, noise)) * len(rows)
             seen += len(rows)
@@ -121,9 +121,9 @@ class Epochs(Rounds):
         if not np.isfinite(loss) or not all(map(_bounded, self.tables.values())):
             raise RecbenchError(
                 f"{self.name} came to numbers that are not finite in epoch {number}, with rate "
-                f"{self.training.rate:g}; give a smaller rate or more l2"
+                f"{self.rate:g}; give a smaller rate or more l2"
             )
-        return {"loss": loss, "rate": self.training.rate}
+        return {"loss": loss, "rate": self.rate}
 
     def settled(self, trace: Trace) -> bool:
         """Never: there is always another epoch."""
@@ -174,7 +174,7 @@ class Epochs(Rounds):
             value = self._gradients(rows, now)
         for key, table in self.tables.items():
             if table.grad is not None:
-                self.descents[key].step(table.grad, self.training.rate)
+                self.descents[key].step(table.grad, self.rate)
         return value
 
     def _gradients(self, rows: Integers, now: Moment) -> float | None:
