@@ -88,7 +88,8 @@ class Nodes(Net):
         squares = self.penalised(nodes, vectors[: len(nodes)]).square().sum(dim=1)
         penalty = squares[: 2 * count].sum() / count + squares[2 * count :].mean()
         beside = self.aside(vectors[len(nodes) :])
-        return functional.softplus(more).mean() + self.recipe.l2 / 2 * penalty + beside
+        by_pair = functional.softplus(more).mean(dim=1)  # of all at once, threads would round it
+        return by_pair.mean() + self.recipe.l2 / 2 * penalty + beside
 
     def _drawn(self, step: int) -> Integers:
         """Items that all pairs of a step face, the same in all of its parts."""
