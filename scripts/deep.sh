@@ -20,12 +20,13 @@ declare -A recipe=(
     [pinsage]='epochs=30'
     [ngcf]="$shared,rate=0.03,l2=0.003,epochs=25,decay-at=18+22"
     [gat]='epochs=15'
+    [mult-vae]='epochs=36'
 )
 declare -A grid=(
     [dgcf]='l2=0.001,0.003 epochs=24'
     [mult-vae]='epochs=10,20,30'
     [neumf]='drawn=4,10 epochs=20,40'
-    [slim]='alpha=0.002,0.005,0.01'
+    [slim]='alpha=0.001,0.002,0.005,0.01'
 )
 declare -A beside=(
     [dgcf]="$shared,rate=0.03,decay-at=18+22"
