@@ -34,6 +34,13 @@ class Batch:
         return self.cells if self.items is None else self.items[self.cells]
 
     @property
+    def items_faced(self) -> Indices:
+        """Those of rows with items of their own; if there was no other to draw, the row's item."""
+        if self.items is None or self.columns is None:
+            return self.items_of_cells[:, None]
+        return self.items[self.columns]
+
+    @property
     def interactions(self) -> int:
         """How many there are."""
         return len(self.cells)

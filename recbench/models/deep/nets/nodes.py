@@ -58,16 +58,12 @@ class Nodes(Net):
         """Users at random, one item of each, and those that it is held against: as nodes."""
         others = max(1, min(self.drawn, self.edges.items - 1))
         how = "batch" if self.for_step else "own"  # of a batch, none is drawn
-        for batch in Draws(self.recipe.batch, True, how, others, unseen=True).batches(
-            self.pattern, draw
-        ):
-            columns = [batch.items_of_cells[:, None]]
+        draws = Draws(self.recipe.batch, True, how, others, unseen=True)
+        for batch in draws.batches(self.pattern, draw):
+            items = [batch.items_of_cells]
             if not self.for_step:
-                faced = columns[0]  # if there is no other
-                if batch.items is not None and batch.columns is not None:
-                    faced = batch.items[batch.columns]
-                columns.append(faced)
-            yield np.hstack([batch.users[:, None], self.edges.users + np.hstack(columns)])
+                items.append(batch.items_faced)
+            yield np.column_stack([batch.users, self.edges.users + np.column_stack(items)])
 
     def loss(self, rows: Integers, now: Moment) -> Tensor:
         """Softplus of what other items score more; and l2 / 2 times the squares, per interaction.

@@ -48,10 +48,8 @@ class Pairs(Net):
     def batches(self, draw: np.random.Generator) -> Iterator[Integers]:
         """Interactions in any order: the user, the item, and items that the user does not have."""
         for batch in self.draws.batches(self.pattern, draw):
-            faced = batch.items_of_cells[:, None]  # if there is no other
-            if batch.items is not None and batch.columns is not None:
-                faced = batch.items[batch.columns]
-            yield np.column_stack([batch.users, batch.items_of_cells, faced]).astype(np.int64)
+            columns = batch.users, batch.items_of_cells, batch.items_faced
+            yield np.column_stack(columns).astype(np.int64)
 
     def loss(self, rows: Integers, now: Moment) -> torch.Tensor:
         """Of each interaction and the items it is held against, taken together."""
