@@ -126,10 +126,11 @@ def give_memory_for(rows, error, monkeypatch):
 ERRORS = [
     torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
     RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+    MemoryError("Unable to allocate 93.8 MiB for an array with shape (40981, 600)"),
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=["a graphics processor", "here"])
+@pytest.mark.parametrize("error", ERRORS, ids=["a graphics processor", "here", "NumPy"])
 def test_what_does_not_fit_is_done_in_parts_and_said(monkeypatch, error):
     text = "mult-dae[code=3,batch=16,dropout=0,l2=0.001,epochs=3]"
     whole, said = fit(build(text, MODELS), example()), []

@@ -189,7 +189,7 @@ class Epochs(Rounds):
                 (loss if share == 1 else loss * share).backward()
                 value += float(loss.detach()) * share
             return value + self._decay()
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
             return None
@@ -210,7 +210,7 @@ def told_of_memory(name: str, device: torch.device) -> Iterator[None]:
     """Make a sentence of it where memory does not suffice for what a net is made of."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
         raise too_little_for(f"{name} on {device}") from error
@@ -223,9 +223,10 @@ def too_little_for(what: str) -> RecbenchError:
     )
 
 
-def out_of_memory(error: RuntimeError) -> bool:
+def out_of_memory(error: RuntimeError | MemoryError) -> bool:
     """Whether memory was what is missing, of a graphics processor or here."""
-    return isinstance(error, torch.cuda.OutOfMemoryError) or "can't allocate memory" in str(error)
+    kinds = torch.cuda.OutOfMemoryError, MemoryError  # NumPy's is the second
+    return isinstance(error, kinds) or "can't allocate memory" in str(error)
 
 
 def copied(table: torch.Tensor) -> Floats:
