@@ -13,7 +13,8 @@ import numpy as np
 import scipy
 
 from recbench.linalg.normal import Pattern
-from recbench.linalg.types import Floats, Sparse
+from recbench.linalg.rows import places_of
+from recbench.linalg.types import Floats, Indices, Sparse
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import (
     Bound,
@@ -44,6 +45,15 @@ def means(history: Pattern, dtype: np.dtype[Any]) -> Sparse:
     values = np.repeat((1 / lengths).astype(dtype), history.lengths)
     shape = len(lengths), history.width
     return scipy.sparse.csr_array((values, history.columns, history.starts), shape=shape)
+
+
+def narrowed(history: Pattern) -> tuple[Indices, Pattern]:
+    """The items that any row has, and the rows with the places of these."""
+    met = np.zeros(history.width, np.bool_)
+    met[history.columns] = True
+    items = np.flatnonzero(met).astype(np.int32)
+    places = places_of(items, history.width)
+    return items, Pattern(history.starts, places[history.columns], len(items))
 
 
 @dataclass(frozen=True)
@@ -172,26 +182,31 @@ class _Mixed(Bound):
             gradients = {"users": by_row(batch.users, by_own), **more}
             gradients["values"] = Gradient(through.T @ gathered)
             if self.source == "items":
-                if batch.items is None:
-                    by_table += c
-                else:
-                    by_table[batch.items] += c
-                return {**gradients, "items": Gradient(by_table)}
-            items_bar = Gradient(c, batch.items)
-            return {**gradients, "items": items_bar, "histories": Gradient(by_table)}
+                by_items = np.zeros_like(table)
+                by_items[by_table.rows] = by_table.values
+                by_items[slice(None) if batch.items is None else batch.items] += c
+                return {**gradients, "items": Gradient(by_items)}
+            return {**gradients, "items": Gradient(c, batch.items), "histories": by_table}
 
         return Forward(users.astype(own.dtype, copy=False), items, back, lambda: (own, items))
 
     def _gather(
         self, history: Pattern, own: Floats
-    ) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, dict[str, Gradient]]]]:
+    ) -> tuple[Floats, Callable[[Floats], tuple[Gradient, Floats, dict[str, Gradient]]]]:
         """One vector for each history, and the way back: to items, users and other tables."""
-        table = self.tables[self.source]
-        mean = means(history, table.dtype)
-        if self.encoder.gather == "mean":
-            nothing = np.zeros_like(own)
-            return mean @ table, lambda gradient: (mean.T @ gradient, nothing, {})
-        return _attend(history, own, table, self.tables["keys"], self.tables["bias"])
+        items, history = narrowed(history)
+        table = self.tables[self.source][items]
+        if self.encoder.gather == "attention":
+            keys, bias = self.tables["keys"], self.tables["bias"]
+            gathered, back_gathered = _attend(history, own, table, keys, bias)
+        else:
+            gathered, back_gathered = _average(history, own, table)
+
+        def back(gradient: Floats) -> tuple[Gradient, Floats, dict[str, Gradient]]:
+            by_table, by_own, more = back_gathered(gradient)
+            return Gradient(by_table, items), by_own, more
+
+        return gathered, back
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""
@@ -221,6 +236,14 @@ class MixedOf:
         pattern, items = Pattern.of(history), self.tables["items"]
         nothing = np.zeros((history.shape[0], items.shape[1]), items.dtype)
         return _Mixed(self.encoder, self.tables, pattern)._users(pattern, nothing)
+
+
+def _average(
+    history: Pattern, own: Floats, table: Floats
+) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, dict[str, Gradient]]]]:
+    """The mean of the history, whoever has it."""
+    mean, nothing = means(history, table.dtype), np.zeros_like(own)
+    return mean @ table, lambda gradient: (mean.T @ gradient, nothing, {})
 
 
 def _attend(
