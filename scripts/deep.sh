@@ -10,11 +10,11 @@
 # docs/deep-models.md has the numbers. What is given after the first word is passed on to `recbench
 # run`; SEEDS and ONLY (model names) may be set in the environment. Finished trials are skipped.
 set -euo pipefail
-recbench=${RECBENCH:-recbench}
-seeds=${SEEDS:-0}
+source "$(dirname "$0")/fits.sh"
+order='slim neumf dgcf ngcf pinsage gat mult-vae'
 
 shared='negatives=shared,drawn=512,batch=16384'
-declare -A recipe=(
+recipe=(
     [slim]='alpha=0.005,l1-ratio=0.000001,keep=100'
     [neumf]=''
     [pinsage]='epochs=30'
@@ -22,36 +22,18 @@ declare -A recipe=(
     [gat]='epochs=15'
     [mult-vae]='epochs=36'
 )
-declare -A grid=(
+grid=(
     [dgcf]='l2=0.001,0.003 epochs=24'
     [mult-vae]='epochs=10,20,30'
     [neumf]='drawn=4,10 epochs=20,40'
     [slim]='alpha=0.001,0.002,0.005,0.01'
 )
-declare -A beside=(
+beside=(
     [dgcf]="$shared,rate=0.03,decay-at=18+22"
     [mult-vae]='rate=0.002,anneal=10000,decay-at=22+26'
     [slim]='l1-ratio=0.000001,keep=100'
 )
-
-recipes() {
-    local model
-    for model in ${ONLY:-${!recipe[@]}}; do
-        $recbench run "$@" -q --no-validate --seed "$seeds" -k recall@20,ndcg@20 \
-            -m "$model${recipe[$model]:+[${recipe[$model]}]}"
-    done
-}
-
-tuned() {
-    local model axis axes
-    for model in ${ONLY:-${!grid[@]}}; do
-        axes=()
-        for axis in ${grid[$model]}; do axes+=(--grid "$axis"); done
-        if [ "$model" = dgcf ]; then axes+=(--search 'halving[eta=2,first=6]'); fi
-        $recbench run "$@" -q --seed "$seeds" -k recall@20,ndcg@20 \
-            -m "$model${beside[$model]:+[${beside[$model]}]}" "${axes[@]}"
-    done
-}
+search=([dgcf]='halving[eta=2,first=6]')
 
 step=$1
 shift

@@ -12,12 +12,11 @@
 # after the first word is passed on to `recbench run`; SEEDS and ONLY (model names) may be set in
 # the environment. Finished trials are skipped: run it again after an interruption.
 set -euo pipefail
-recbench=${RECBENCH:-recbench}
-seeds=${SEEDS:-0}
+source "$(dirname "$0")/fits.sh"
 
 long='batch=256,rate=0.015,epochs=60,decay-at=42+53'
 mixed='dropout=0.1,batch=1024,drawn=2000,rate=0.0004,epochs=40,decay-at=14+24'
-declare -A recipe=(
+recipe=(
     [mf-mine-plus]="t=0.08,weight=1.22,$long"
     [mf-mine]='t=0.1,negatives=shared,drawn=800,batch=1024,rate=0.001,epochs=30'
     [mf-infonce]='t=0.1'
@@ -37,15 +36,7 @@ declare -A recipe=(
 order='ssm-gnn mf-mine-plus mse mse-debiased mf-infonce mf-mine mf-ccl mf-infonce-debiased
     mf-ccl-debiased ssm-mf mf-bpr cml youtubenet simplex lightgcn'
 
-recipes() {
-    local model
-    for model in ${ONLY:-$order}; do
-        $recbench run "$@" -q --no-validate --seed "$seeds" -k recall@20,ndcg@20 \
-            -m "$model${recipe[$model]:+[${recipe[$model]}]}"
-    done
-}
-
-declare -A grid=(
+grid=(
     [mf-mine-plus]='t=0.08,0.1 weight=1.1,1.22'
     [mf-mine]='t=0.07,0.1,0.14,0.2'
     [mf-infonce]='t=0.07,0.1,0.14,0.2'
@@ -62,28 +53,22 @@ declare -A grid=(
     [ssm-mf]='t=0.12,0.2 rate=0.001,0.003'
     [ssm-gnn]='t=0.1,0.12 weight=0.84,1'
 )
-declare -A beside=(
+beside=(
     [mf-ccl-debiased]='draw=users,negatives=shared,drawn=800,batch=1024,rate=0.001,epochs=40'
     [mf-bpr]='batch=1024,drawn=300,rate=0.002,decay-at=28+35'
     [cml]='init=0.125,epochs=40'
     [lightgcn]='negatives=shared,drawn=1024,epochs=60,decay-at=42+53'
+    [mf-mine]='' [mf-infonce]='' [mf-infonce-debiased]=''
 )
 
-tuned() {
-    local model axis axes
-    for model in ${ONLY:-$order}; do
-        axes=()
-        for axis in ${grid[$model]}; do axes+=(--grid "$axis"); done
-        case $model in
-            mse* | mf-bpr) ;;  # they hand out all their rounds
-            cml) axes+=(--search 'halving[eta=3,first=5]') ;;
-            lightgcn) axes+=(--search 'halving[eta=4,first=8]') ;;
-            *) axes+=(--search 'halving[eta=4,first=5]') ;;
-        esac
-        $recbench run "$@" -q --seed "$seeds" -k recall@20,ndcg@20 \
-            -m "$model${beside[$model]:+[${beside[$model]}]}" "${axes[@]}"
-    done
-}
+for model in $order; do
+    case $model in
+        mse* | mf-bpr) ;;  # they hand out all their rounds
+        cml) search[$model]='halving[eta=3,first=5]' ;;
+        lightgcn) search[$model]='halving[eta=4,first=8]' ;;
+        *) search[$model]='halving[eta=4,first=5]' ;;
+    esac
+done
 
 table() {
     local model how

@@ -58,6 +58,7 @@ KINDS = {
     "compared": f"{_TRAINED}.foldin:Compared",
     "newcomers": f"{_TRAINED}.foldin:Newcomers",
     "problem": f"{_TRAINED}.steps:Problem",
+    "penalty": f"{_TRAINED}.steps:Penalty",
     "quadratic": f"{_TRAINED}.losses:Quadratic",
     "passed-on": f"{_TRAINED}.encoders:PassedOn",
     "mean": f"{_TRAINED}.histories:MeanOf",

@@ -46,13 +46,42 @@ def learned_of_users(loss: Loss, users: int, like: np.dtype[Any]) -> dict[str, F
 
 
 @dataclass(frozen=True)
+class Penalty:
+    """What the squares of vectors weigh: l2 / 2 for both of every interaction, at a power of 1.
+
+    At another one a vector with c interactions weighs as mean (c / mean)^power of them: as before
+    if it has as many as the mean, and as much as any other that has some at a power of 0.
+    """
+
+    l2: float
+    power: float
+    mean: float
+    """Interactions of a user, on average; also of those who come later."""
+
+    def of_users(self, loss: Loss, degrees: Vector, items: int) -> Vector:
+        """Of users' vectors, and what the loss says of them."""
+        return self._with_own(degrees, self.mean, loss.ridge(degrees, items, users=True))
+
+    def of_items(self, loss: Loss, popularity: Vector, users: int) -> Vector:
+        """Of items'."""
+        mean = popularity.sum() / max(len(popularity), 1)
+        return self._with_own(popularity, mean, loss.ridge(popularity, users, users=False))
+
+    def _with_own(self, counts: Vector, mean: float, own: Vector | None) -> Vector:
+        weighed = counts
+        if self.power != 1 and mean > 0:
+            weighed = np.where(counts > 0, mean * (counts / mean) ** self.power, 0)
+        return self.l2 / 2 * weighed + (0 if own is None else own)
+
+
+@dataclass(frozen=True)
 class Problem:
     """What is minimised on a train matrix: a loss on scores, and penalties of vectors."""
 
     loss: Loss
     train: Pattern
     score: str
-    l2: float
+    penalty: "Penalty"
     degrees: Vector
     """Interactions of each user."""
     popularity: Vector
@@ -65,17 +94,19 @@ class Problem:
 
     @classmethod
     def of(
-        cls, loss: Loss, train: Pattern, score: str, l2: float, dtype: np.dtype[Any]
-    ) -> "Problem":
-        """Work out penalties and weights: l2 / 2 for both vectors of every interaction."""
+        cls, loss: Loss, train: Pattern, score: str, dtype: np.dtype[Any], l2: float = 0.0,
+        power: float = 1.0,
+    ) -> "Problem":  # fmt: skip
+        """Work out penalties and weights."""
         degrees = train.lengths.astype(np.float64)
         popularity = np.bincount(train.columns, minlength=train.width).astype(np.float64)
-        for_users = _ridge(loss, degrees, train.width, l2, users=True)
-        for_items = _ridge(loss, popularity, len(degrees), l2, users=False)
+        penalty = Penalty(l2, power, len(train.columns) / max(len(degrees), 1))
+        for_users = penalty.of_users(loss, degrees, train.width)
+        for_items = penalty.of_items(loss, popularity, len(degrees))
         anything = for_users.any() or for_items.any()
         weights = chances(popularity, loss.popularity)
         return cls(
-            loss, train, score, l2, degrees, popularity,
+            loss, train, score, penalty, degrees, popularity,
             for_users if anything else None, for_items if anything else None,
             None if weights is None else weights.astype(dtype),
         )  # fmt: skip
@@ -85,7 +116,7 @@ class Problem:
         degrees = train.lengths.astype(np.float64)
         ridge = None
         if self.user_ridge is not None:
-            ridge = _ridge(self.loss, degrees, train.width, self.l2, users=True)
+            ridge = self.penalty.of_users(self.loss, degrees, train.width)
         return replace(self, train=train, degrees=degrees, user_ridge=ridge)
 
     def without_users(self) -> "Problem":
@@ -110,12 +141,6 @@ class Problem:
             items = self.item_ridge[batch.items] * counts
             items /= np.maximum(self.popularity[batch.items], 1)
         return Weights(share * self.user_ridge[batch.users], items)
-
-
-def _ridge(loss: Loss, counts: Vector, others: int, l2: float, *, users: bool) -> Vector:
-    """What the square of each vector weighs: by its interactions, and as the loss says."""
-    own = loss.ridge(counts, others, users=users)
-    return l2 / 2 * counts + (0 if own is None else own)
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,10 @@ class Training(Described):
         0.0, help="penalty: l2/2 times the squares of both vectors, per interaction; under cosine "
         "it only changes how far steps go", low=0, log=True, search=(0.000001, 0.01),
     )  # fmt: skip
+    l2_power: float = param(
+        1.0, help="exponent of a vector's interactions in its penalty, which stays as it is for "
+        "as many as the mean; 0: the same for all vectors that have any", low=0,
+    )  # fmt: skip
     dropout: float = param(
         0.0, help="share of the numbers in a user's vector that a step leaves out", low=0,
         high=1, open_high=True,
@@ -230,7 +234,9 @@ class Epochs(Rounds):
         self.loss = trained(model.loss)
         self.train = Pattern.of(train)
         score = self.training.score_for(self.loss)
-        self.problem = Problem.of(self.loss, self.train, score, self.training.l2, self.dtype)
+        self.problem = Problem.of(
+            self.loss, self.train, score, self.dtype, self.training.l2, self.training.l2_power
+        )
         draw = ctx.stream("vectors")
         tables = model.encoder.tables(train.shape, self.training.factors, draw)
         tables |= learned(self.loss, score, train.shape, self.training.factors)

@@ -38,7 +38,7 @@ class Bench:
 
     pool = None
 
-    def __init__(self, text, encoder, train=None, score=None, l2=0.0):
+    def __init__(self, text, encoder, train=None, score=None, l2=0.0, power=1.0):
         self.loss = trained(build(text, LOSSES))
         self.train = papers.world() if train is None else train
         self.pattern, self.score = Pattern.of(self.train), score or self.loss.score
@@ -48,7 +48,8 @@ class Bench:
         self.tables = {name: table.astype(np.float64) for name, table in tables.items()}
         for name in {BOUNDARY, *MARGINS, "bias"} & set(self.tables):
             self.tables[name][:] = draw.random(self.tables[name].shape)
-        self.problem = Problem.of(self.loss, self.pattern, self.score, l2, np.dtype(np.float64))
+        dtype = np.dtype(np.float64)
+        self.problem = Problem.of(self.loss, self.pattern, self.score, dtype, l2, power)
         self.bound, self.room = encoder.bind(self.tables, self.train, self.pool), Room()
 
     def batch(self, engine):
@@ -279,6 +280,34 @@ def test_what_is_penalised_are_both_vectors_of_every_interaction():
         expected = 0.3 / 2 * ((users[u] ** 2).sum(axis=1) + (items[i] ** 2).sum(axis=1)).mean()
         found = bench.step(batch).value - plain.step(batch).value
         assert found == pytest.approx(expected, rel=1e-10), engine
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("engine", ["users", "all", "own", "batch"])
+def test_penalties_by_a_power_of_interactions(engine, power):
+    """A vector with c interactions has those of (c / mean)^power times the mean."""
+    world = papers.everybody()
+    plain = Bench("bce", MF, world)
+    bench = Bench("bce", MF, world, l2=0.3, power=power)
+    batch, expected = bench.batch(engine), 0.0
+    for axis, name in enumerate(("users", "items")):
+        counts = np.asarray(world.sum(axis=1 - axis)).ravel()
+        for vector, count in zip(bench.tables[name], counts, strict=True):
+            weight = counts.mean() * (count / counts.mean()) ** power if count else 0
+            expected += 0.3 / 2 * weight * (vector @ vector) / world.nnz
+    found = bench.step(batch).value - plain.step(batch).value
+    assert found == pytest.approx(expected, rel=1e-10)
+    bench.check(batch)
+
+
+def test_newcomers_are_penalised_by_the_mean_of_those_trained_on():
+    bench = Bench("bce", MF, papers.everybody(), l2=0.3, power=0.5)
+    again = bench.problem.without_users().with_users(bench.pattern)
+    assert np.array_equal(again.user_ridge, bench.problem.user_ridge)
+    few = Pattern.of(bench.train[:2])
+    assert np.allclose(
+        bench.problem.with_users(few).user_ridge, bench.problem.user_ridge[:2], rtol=1e-15
+    )
 
 
 def test_nothing_at_all_is_no_reason_to_fail():
