@@ -22,7 +22,7 @@ recipe=(
     [mf-infonce]='t=0.1'
     [mf-infonce-debiased]='t=0.1'
     [mf-ccl]="margin=0.9,weight=150,$long"
-    [mf-ccl-debiased]='weight=0.1'
+    [mf-ccl-debiased]="$long"
     [mse]=''
     [mse-debiased]=''
     [mf-bpr]=''
@@ -42,7 +42,7 @@ grid=(
     [mf-infonce]='t=0.07,0.1,0.14,0.2'
     [mf-infonce-debiased]='t=0.07,0.1,0.14,0.2'
     [mf-ccl]='margin=0.8,0.9 weight=150,400'
-    [mf-ccl-debiased]='weight=0.025,0.05,0.1,0.2,0.4,0.7'
+    [mf-ccl-debiased]='weight=0.05,0.1,0.2'
     [mse]='l2=0.3,1,3 negatives=10,20,40 iterations=2,3,4,6,10'
     [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.001,0.003,0.01 iterations=2,3,4,6,10'
     [mf-bpr]='l2=0.0003,0.001,0.003,0.01,0.03 epochs=10,20,30,40'
@@ -54,7 +54,6 @@ grid=(
     [ssm-gnn]='t=0.1,0.12 weight=0.84,1'
 )
 beside=(
-    [mf-ccl-debiased]='draw=users,negatives=shared,drawn=800,batch=1024,rate=0.001,epochs=40'
     [mf-bpr]='batch=1024,drawn=300,rate=0.002,decay-at=28+35'
     [cml]='init=0.125,epochs=40'
     [lightgcn]='negatives=shared,drawn=1024,epochs=60,decay-at=42+53'

@@ -88,7 +88,8 @@ def sparsemax(c):
 
 def ccl_debiased(c):
     over, own = (np.maximum(y - c.margin, 0).mean() for y in (c.x, c.mine))
-    return c.tau * (1 - c.s) + c.weight * (over - c.tau * own)
+    value = c.tau * (1 - c.s) + c.weight * (over - c.tau * own)
+    return value / c.tau if c.alike == "users" else value
 
 
 def cml(c):

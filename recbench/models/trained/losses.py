@@ -261,11 +261,19 @@ class CclDebiased(Loss):
     """Cosine contrastive loss whose negatives leave out what the user likes."""
 
     cite = DEBIASED
-    formula = "τ_u (1 - s_ui) + λ {E_j [s_uj - ε]₊ - τ_u E_k∈I_u [s_uk - ε]₊}"
+    formula = (
+        "1 - s_ui + λ {E_j [s_uj - ε]₊ / τ_u - E_k∈I_u [s_uk - ε]₊}; "
+        "times τ_u if alike=interactions"
+    )
     score = "cosine"
-    weight: float = param(0.4, help="weight λ of the negatives", low=0, log=True, search=(0.02, 2))
+    weight: float = param(0.1, help="weight λ of the negatives", low=0, log=True, search=(0.02, 2))
     margin: float = _margin()
     alpha: float = _alpha()
+    alike: str = param(
+        "users", help="what counts alike, few interactions or many: users, each with one of theirs "
+        "at a time; or interactions, which lets users with many decide",
+        choices=("users", "interactions"),
+    )  # fmt: skip
 
     @property
     def response(self) -> Response:
@@ -278,11 +286,15 @@ class CclDebiased(Loss):
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """The mean over I_u is taken for every interaction: each of I_u comes once in all."""
-        tau, lengths = positives.spread(_debiasing(positives, self.alpha)), positives.lengths
+        tau, lengths = _debiasing(positives, self.alpha), positives.lengths
+        times = np.ones_like(tau)
+        if self.alike == "users":
+            times = np.divide(1, tau, out=np.zeros_like(tau), where=tau > 0)
+        pull, push = positives.spread(times * tau), self.weight * times * lengths
         over = positives.scores - self.margin
-        value = tau @ (1 - positives.scores) + self.weight * (lengths @ means.value)
-        value -= self.weight * (tau @ np.maximum(over, 0))
-        return Grades(float(value), self.weight * lengths, -tau * (1 + self.weight * (over > 0)))
+        value = pull @ (1 - positives.scores - self.weight * np.maximum(over, 0))
+        value += push @ means.value
+        return Grades(float(value), push, -pull * (1 + self.weight * (over > 0)))
 
 
 @LOSSES.register("bce")

@@ -22,7 +22,9 @@ from recbench.registry import LOSSES, build
 FACTORS = 4
 QUADRATIC = [name for name in LOSSES.names() if issubclass(LOSSES.get(name), QuadraticLoss)]
 POPULAR = ["ials[popularity=0.7]", "mse[popularity=0.5]", "rg2-ssm[popularity=1]"]
-ALL = [*papers.LOSSES.values(), *QUADRATIC, *POPULAR]
+READ = [*papers.LOSSES.values(), "ccl-debiased[weight=0.6,margin=0.1,alpha=0.3,alike=interactions]"]
+"""What papers write, in every way it is read."""
+ALL = [*READ, *QUADRATIC, *POPULAR]
 DRAWN = {"all": 1, "shared": 4, "own": 3, "batch": 1}
 """How interactions may face items, and how many of them."""
 
@@ -135,7 +137,7 @@ def test_every_loss_is_here():
 
 
 @pytest.mark.parametrize("score", ["dot", "cosine", "distance"])
-@pytest.mark.parametrize(("text", "engine"), engines(papers.LOSSES.values()))
+@pytest.mark.parametrize(("text", "engine"), engines(READ))
 def test_a_loss_is_what_its_paper_writes(text, engine, score):
     bench = Bench(text, MF, score=score)
     batch = bench.batch(engine)
@@ -229,7 +231,7 @@ def facing(bench, columns):
     return Batch(batch.users, batch.starts, batch.cells, items, columns.astype(np.int32))
 
 
-@pytest.mark.parametrize("text", [papers.LOSSES[name] for name in LINEAR] + FREE)
+@pytest.mark.parametrize("text", [*(papers.LOSSES[name] for name in LINEAR), READ[-1], *FREE])
 @pytest.mark.parametrize("engine", ["shared", "own"])
 def test_drawn_items_come_to_all_items_on_average(text, engine):
     """Over every item that can be drawn."""
@@ -261,6 +263,18 @@ def test_the_more_is_drawn_the_nearer_is_the_loss_against_all(name):
         errors.append(together(bench, batches)[0] - exact)
     assert errors[0] < -0.03
     assert abs(errors[1]) < 0.01
+
+
+def test_users_alike_are_users_who_are_drawn_first():
+    """The printed formula for one of a user's interactions, each user with the same chance."""
+    text = "ccl-debiased[weight=0.6,margin=0.1,alike={}]".format
+    by_interaction = Bench(text("interactions"), MF, papers.everybody())
+    batches = list(users_at_once(by_interaction.pattern, 1, np.random.default_rng(0)))
+    value, gradients = together(by_interaction, batches)
+    bench = Bench(text("users"), MF, papers.everybody())
+    times = np.prod(bench.train.shape) / bench.train.nnz
+    drawn = times * value, {name: times * gradient for name, gradient in gradients.items()}
+    same(together(bench, [bench.batch("users")]), drawn)
 
 
 @pytest.mark.parametrize("name", ["softmax", "infonce", "ccl", "bpr", "uib"])
