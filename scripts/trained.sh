@@ -62,7 +62,7 @@ beside=(
 
 for model in $order; do
     case $model in
-        mse* | mf-bpr) ;;  # they hand out all their rounds
+        mse* | mf-bpr | mf-ccl-debiased) ;;  # they hand out all their rounds, or are few
         cml) search[$model]='halving[eta=3,first=5]' ;;
         lightgcn) search[$model]='halving[eta=4,first=8]' ;;
         *) search[$model]='halving[eta=4,first=5]' ;;
