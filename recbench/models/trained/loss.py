@@ -102,6 +102,8 @@ class Loss(Described, ABC):
     """Vectors of users and items are cut to this length after every step; 0: never."""
     popularity: float = 0.0
     """Items are weighted, or drawn, by their interactions to this power."""
+    alike: str = "interactions"
+    """What counts alike in it: interactions, or users."""
 
     @property
     @abstractmethod

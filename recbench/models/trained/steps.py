@@ -81,7 +81,7 @@ class Problem:
     loss: Loss
     train: Pattern
     score: str
-    penalty: "Penalty"
+    penalty: Penalty
     degrees: Vector
     """Interactions of each user."""
     popularity: Vector

@@ -201,6 +201,12 @@ def check(model: Trainable) -> None:
             f"the loss {loss.name} needs all interactions of a user at once: it is for negatives="
             "all, and for users with vectors of their own, as in mf and lightgcn"
         )
+    drawn = model.training.draw == "users" and not model.training.by_user(loss, encoder)
+    if drawn and loss.alike == "users":
+        raise UsageError(
+            f"in the loss {loss.name} users count alike, and to draw users first would do it twice: "
+            "give draw=interactions, or alike=interactions"
+        )
 
 
 def _refuse(model: Trainable, train: Sparse, ctx: Context) -> None:
