@@ -204,7 +204,7 @@ def check(model: Trainable) -> None:
     drawn = model.training.draw == "users" and not model.training.by_user(loss, encoder)
     if drawn and loss.alike == "users":
         raise UsageError(
-            f"in the loss {loss.name} users count alike, and to draw users first would do it twice: "
+            f"in the loss {loss.name} users count alike, and drawing users first does it again: "
             "give draw=interactions, or alike=interactions"
         )
 

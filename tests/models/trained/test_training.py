@@ -337,7 +337,7 @@ def test_rows_of_a_step_are_as_many_as_suit_the_engine(text, rows):
         ("loss=nothing", "nothing"),
         ("negatives=some", "some"),
         ("loss=infonce-debiased,negatives=shared", "needs all interactions of a user at once"),
-        ("loss=ccl-debiased,negatives=shared,draw=users", "would do it twice"),
+        ("loss=ccl-debiased,negatives=shared,draw=users", "does it again"),
     ],
 )
 def test_settings_without_sense_are_refused(settings, words):
