@@ -15,7 +15,7 @@ set -euo pipefail
 source "$(dirname "$0")/fits.sh"
 
 long='batch=256,rate=0.015,epochs=60,decay-at=42+53'
-mixed='dropout=0.1,batch=1024,drawn=2000,rate=0.0004,epochs=40,decay-at=14+24'
+mixed='dropout=0.1,batch=256,drawn=2000,rate=0.0001,init=0.0001,epochs=40,decay-at=14+24'
 recipe=(
     [mf-mine-plus]="t=0.08,weight=1.22,$long"
     [mf-mine]='t=0.1,negatives=shared,drawn=800,batch=1024,rate=0.001,epochs=30'
@@ -34,7 +34,7 @@ recipe=(
     [ssm-gnn]="t=0.12,layers=1,$long"
 )
 order='ssm-gnn mf-mine-plus mse mse-debiased mf-infonce mf-mine mf-ccl mf-infonce-debiased
-    mf-ccl-debiased ssm-mf mf-bpr cml youtubenet simplex lightgcn'
+    mf-ccl-debiased ssm-mf mf-bpr cml youtubenet simplex lightgcn lightgcn+ssm'
 
 grid=(
     [mf-mine-plus]='t=0.08,0.1 weight=1.1,1.22'
@@ -45,24 +45,28 @@ grid=(
     [mf-ccl-debiased]='weight=0.05,0.1,0.2'
     [mse]='l2=0.3,1,3 negatives=10,20,40 iterations=2,3,4,6,10'
     [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.001,0.003,0.01 iterations=2,3,4,6,10'
-    [mf-bpr]='l2=0.0003,0.001,0.003,0.01,0.03 epochs=10,20,30,40'
+    [mf-bpr]='l2=0.001,0.003'
     [cml]='rate=0.001,0.003,0.01 margin=0.25,0.5,1,1.5,2'
     [youtubenet]='rate=0.001,0.003 l2=0,0.0001'
     [lightgcn]='rate=0.03,0.1 l2=0.0001,0.001'
     [simplex]='own=0.5,0.8 loss.margin=0.8,0.9'
     [ssm-mf]='t=0.12,0.2 rate=0.001,0.003'
     [ssm-gnn]='t=0.1,0.12 weight=0.84,1'
+    [lightgcn+ssm]='t=0.1,0.12,0.14'
 )
 beside=(
-    [mf-bpr]='batch=1024,drawn=300,rate=0.002,decay-at=28+35'
+    [mf-bpr]='batch=1024,drawn=2048,rate=0.002,decay-at=28+35,epochs=40,l2-power=0.5'
     [cml]='init=0.125,epochs=40'
     [lightgcn]='negatives=shared,drawn=1024,epochs=60,decay-at=42+53'
+    [lightgcn+ssm]='layers=1,factors=256,batch=512,rate=0.015,epochs=30,decay-at=21+26,weight=0.84'
     [mf-mine]='' [mf-infonce]='' [mf-infonce-debiased]=''
 )
 
 for model in $order; do
     case $model in
-        mse* | mf-bpr | mf-ccl-debiased) ;;  # they hand out all their rounds, or are few
+        mse* | mf-ccl-debiased) ;;  # they hand out all their rounds, or are few
+        mf-bpr) search[$model]='halving[eta=2,first=20]' ;;
+        lightgcn+ssm) search[$model]='halving[eta=3,first=8]' ;;
         cml) search[$model]='halving[eta=3,first=5]' ;;
         lightgcn) search[$model]='halving[eta=4,first=8]' ;;
         *) search[$model]='halving[eta=4,first=5]' ;;
