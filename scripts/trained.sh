@@ -42,7 +42,7 @@ grid=(
     [mf-infonce]='t=0.07,0.1,0.14,0.2'
     [mf-infonce-debiased]='t=0.07,0.1,0.14,0.2'
     [mf-ccl]='margin=0.8,0.9 weight=150,400'
-    [mf-ccl-debiased]='weight=0.05,0.1,0.2'
+    [mf-ccl-debiased]='weight=0.05,0.1,0.2 rate=0.005,0.015'
     [mse]='l2=0.3,1,3 negatives=10,20,40 iterations=2,3,4,6,10'
     [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.001,0.003,0.01 iterations=2,3,4,6,10'
     [mf-bpr]='l2=0.001,0.003'
