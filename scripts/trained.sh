@@ -47,7 +47,7 @@ grid=(
     [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.001,0.003,0.01 iterations=2,3,4,6,10'
     [mf-bpr]='l2=0.001,0.003'
     [cml]='rate=0.001,0.003,0.01 margin=0.25,0.5,1,1.5,2'
-    [youtubenet]='rate=0.001,0.003 l2=0,0.0001'
+    [youtubenet]='init=0.0001,0.01 l2=0,0.001'
     [lightgcn]='rate=0.03,0.1 l2=0.0001,0.001'
     [simplex]='own=0.5,0.8 loss.margin=0.8,0.9'
     [ssm-mf]='t=0.12,0.2 rate=0.001,0.003'
@@ -57,6 +57,7 @@ grid=(
 beside=(
     [mf-bpr]='batch=1024,drawn=2048,rate=0.002,decay-at=28+35,epochs=40,l2-power=0.5'
     [cml]='init=0.125,epochs=40'
+    [youtubenet]='batch=512,drawn=800,epochs=40,l2-power=0.5'
     [lightgcn]='negatives=shared,drawn=1024,epochs=60,decay-at=42+53'
     [lightgcn+ssm]='layers=1,factors=256,batch=512,rate=0.015,epochs=30,decay-at=21+26,weight=0.84'
     [mf-mine]='' [mf-infonce]='' [mf-infonce-debiased]=''
@@ -69,6 +70,7 @@ for model in $order; do
         lightgcn+ssm) search[$model]='halving[eta=3,first=8]' ;;
         cml) search[$model]='halving[eta=3,first=5]' ;;
         lightgcn) search[$model]='halving[eta=4,first=8]' ;;
+        youtubenet) search[$model]='halving[eta=4,first=10]' ;;
         *) search[$model]='halving[eta=4,first=5]' ;;
     esac
 done

@@ -28,6 +28,9 @@ from recbench.models.trained.encoders import (
 )
 from recbench.params import param
 
+BackGathered = Callable[[Floats], tuple[Floats, Floats, dict[str, Gradient]]]
+"""From what histories became to the items that they have, to users and to other tables."""
+
 
 def histories(train: Pattern, batch: Batch) -> Pattern:
     """What else the user of each row has."""
@@ -168,8 +171,7 @@ class _Mixed(Bound):
         table, share = self.tables["items"], self.encoder.own
         own = self.tables["users"][batch.users]
         items = table if batch.items is None else table[batch.items]
-        history = histories(self.train, batch)
-        gathered, back_gathered = self._gather(history, own)
+        met, gathered, back_gathered = self._gather(histories(self.train, batch), own)
         users = share * own + (1 - share) * (gathered @ self.tables["values"].T)
 
         def back(a: Floats, c: Floats, weights: Weights | None) -> Mapping[str, Gradient]:
@@ -183,30 +185,21 @@ class _Mixed(Bound):
             gradients["values"] = Gradient(through.T @ gathered)
             if self.source == "items":
                 by_items = np.zeros_like(table)
-                by_items[by_table.rows] = by_table.values
+                by_items[met] = by_table
                 by_items[slice(None) if batch.items is None else batch.items] += c
                 return {**gradients, "items": Gradient(by_items)}
-            return {**gradients, "items": Gradient(c, batch.items), "histories": by_table}
+            histories_bar = Gradient(by_table, met)
+            return {**gradients, "items": Gradient(c, batch.items), "histories": histories_bar}
 
         return Forward(users.astype(own.dtype, copy=False), items, back, lambda: (own, items))
 
-    def _gather(
-        self, history: Pattern, own: Floats
-    ) -> tuple[Floats, Callable[[Floats], tuple[Gradient, Floats, dict[str, Gradient]]]]:
-        """One vector for each history, and the way back: to items, users and other tables."""
+    def _gather(self, history: Pattern, own: Floats) -> tuple[Indices, Floats, BackGathered]:
+        """The items that histories have, one vector for each history, and the way back."""
         items, history = narrowed(history)
         table = self.tables[self.source][items]
-        if self.encoder.gather == "attention":
-            keys, bias = self.tables["keys"], self.tables["bias"]
-            gathered, back_gathered = _attend(history, own, table, keys, bias)
-        else:
-            gathered, back_gathered = _average(history, own, table)
-
-        def back(gradient: Floats) -> tuple[Gradient, Floats, dict[str, Gradient]]:
-            by_table, by_own, more = back_gathered(gradient)
-            return Gradient(by_table, items), by_own, more
-
-        return gathered, back
+        if self.encoder.gather == "mean":
+            return items, *_average(history, own, table)
+        return items, *_attend(history, own, table, self.tables["keys"], self.tables["bias"])
 
     def everything(self) -> tuple[Floats, Floats]:
         """Vectors of all users and all items."""
@@ -214,7 +207,7 @@ class _Mixed(Bound):
 
     def _users(self, history: Pattern, own: Floats) -> Floats:
         share = self.encoder.own
-        gathered = self._gather(history, own)[0]
+        _, gathered, _ = self._gather(history, own)
         users: Floats = share * own + (1 - share) * (gathered @ self.tables["values"].T)
         return users.astype(own.dtype, copy=False)
 
@@ -238,9 +231,7 @@ class MixedOf:
         return _Mixed(self.encoder, self.tables, pattern)._users(pattern, nothing)
 
 
-def _average(
-    history: Pattern, own: Floats, table: Floats
-) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, dict[str, Gradient]]]]:
+def _average(history: Pattern, own: Floats, table: Floats) -> tuple[Floats, BackGathered]:
     """The mean of the history, whoever has it."""
     mean, nothing = means(history, table.dtype), np.zeros_like(own)
     return mean @ table, lambda gradient: (mean.T @ gradient, nothing, {})
@@ -248,7 +239,7 @@ def _average(
 
 def _attend(
     history: Pattern, own: Floats, table: Floats, keys: Floats, bias: Floats
-) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, dict[str, Gradient]]]]:
+) -> tuple[Floats, BackGathered]:
     """Items weighed by a softmax of tanh(K q + b)·u over the history."""
     from recbench.linalg import responses_kernel as kernel
 
