@@ -28,3 +28,15 @@ def places_of(rows: Indices, count: int) -> Indices:
     if (found[rows] != every(len(rows))).any():
         raise ValueError("a row is named twice")
     return found
+
+
+def together(count: int, *named: Indices) -> tuple[Indices, Indices]:
+    """The rows of a table that are in any of these, ascending, and where among them each row is.
+
+    Where a row that is in none of them would be means nothing.
+    """
+    marked = np.zeros(count, dtype=np.bool_)
+    for rows in named:
+        marked[rows] = True
+    places = np.cumsum(marked, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(marked).astype(np.int32), places

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from recbench.linalg.rows import checked, every, places_of
+from recbench.linalg.rows import checked, every, places_of, together
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint8])
@@ -32,3 +32,13 @@ def test_places_are_the_inverse():
 def test_a_row_has_one_place():
     with pytest.raises(ValueError, match="twice"):
         places_of(np.array([4, 0, 4], np.int32), 5)
+
+
+def test_lists_together_name_each_row_once_and_find_it_again():
+    first, second = np.array([4, 1, 4], np.int32), np.array([[6, 1], [0, 4]], np.int32)
+    rows, places = together(8, first, second)
+    assert rows.tolist() == [0, 1, 4, 6]
+    assert rows.dtype == places.dtype == np.int32
+    for named in (first, second):
+        assert np.array_equal(rows[places[named]], named)
+    assert together(3)[0].tolist() == []

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from recbench.linalg.normal import Pattern
+from recbench.linalg.rows import together
 from recbench.linalg.types import Counts, Flags, Indices, Integers, Vector
 
 
@@ -120,11 +121,8 @@ class Draws:
             columns = columns.reshape(len(users), self.number)
             if self.unseen:
                 self._draw_again(columns, train, users, draw)
-        marked = np.zeros(train.width, dtype=np.bool_)
-        marked[cells] = marked[columns] = True
-        items = np.flatnonzero(marked).astype(np.int32)
-        number = np.cumsum(marked, dtype=np.int32) - np.int32(1)
-        return Batch(users, starts, number[cells], items, number[columns])
+        items, places = together(train.width, cells, columns)
+        return Batch(users, starts, places[cells], items, places[columns])
 
     def _items(self, width: int, size: int, draw: np.random.Generator) -> Indices:
         """Draw items, with repetitions."""

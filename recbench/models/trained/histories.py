@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from recbench.linalg.normal import Pattern
-from recbench.linalg.rows import places_of
+from recbench.linalg.rows import together
 from recbench.linalg.types import Floats, Indices, Sparse
 from recbench.models.trained.batches import Batch, of_users
 from recbench.models.trained.encoders import (
@@ -52,10 +52,7 @@ def means(history: Pattern, dtype: np.dtype[Any]) -> Sparse:
 
 def narrowed(history: Pattern) -> tuple[Indices, Pattern]:
     """The items that any row has, and the rows with the places of these."""
-    met = np.zeros(history.width, np.bool_)
-    met[history.columns] = True
-    items = np.flatnonzero(met).astype(np.int32)
-    places = places_of(items, history.width)
+    items, places = together(history.width, history.columns)
     return items, Pattern(history.starts, places[history.columns], len(items))
 
 
