@@ -7,7 +7,7 @@ import pytest
 
 from recbench.models.factors.losses import QuadraticLoss, Wrmf
 from recbench.models.loss_contract import QUADRATIC, TRAINED, check_loss
-from recbench.models.trained.losses import Bce
+from recbench.models.trained.losses.logistic import Bce
 from recbench.registry import LOSSES
 
 QUICK = ("bce", "ials", "infonce-debiased", "rgx-exact", "sml")

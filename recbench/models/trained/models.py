@@ -7,10 +7,11 @@ from typing import Any
 from recbench.models.base import Model
 from recbench.models.factors import losses as quadratic
 from recbench.models.factors.losses import QuadraticLoss, goal_of
-from recbench.models.trained import encoders, histories, losses
+from recbench.models.trained import encoders, histories
 from recbench.models.trained.contrast import SglEd as Contrast
 from recbench.models.trained.encoders import Encoder
 from recbench.models.trained.loss import Loss
+from recbench.models.trained.losses import contrastive, logistic, pairs, softmax
 from recbench.models.trained.training import TrainedFamily, Training, check
 from recbench.params import Described, held, inlined
 from recbench.registry import LOSSES, MODELS
@@ -96,7 +97,7 @@ SglEd = _any_loss(
 Simplex = _any_loss(
     "simplex", histories.Simplex, "ccl",
     "SimpleX: a user is a vector of his own and what he has, on the cosine contrastive loss.",
-    losses.SIMPLEX, rate=0.001, drawn=2048, epochs=40, decay_at="28+35",
+    contrastive.Ccl.cite, rate=0.001, drawn=2048, epochs=40, decay_at="28+35",
 )  # fmt: skip
 Youtubenet = _any_loss(
     "youtubenet", histories.YoutubeNet, "infonce[against=800,t=1]",
@@ -106,29 +107,31 @@ Youtubenet = _any_loss(
 )  # fmt: skip
 
 MfCcl = _one_loss(
-    "mf-ccl", encoders.Mf, losses.Ccl, "Matrix factorisation on the cosine contrastive loss."
+    "mf-ccl", encoders.Mf, contrastive.Ccl, "Matrix factorisation on the cosine contrastive loss."
 )
 MfCclDebiased = _one_loss(
-    "mf-ccl-debiased", encoders.Mf, losses.CclDebiased,
+    "mf-ccl-debiased", encoders.Mf, contrastive.CclDebiased,
     "Matrix factorisation on the debiased cosine contrastive loss.",
 )  # fmt: skip
-MfInfonce = _one_loss("mf-infonce", encoders.Mf, losses.InfoNce, "Matrix factorisation on InfoNCE.")
+MfInfonce = _one_loss(
+    "mf-infonce", encoders.Mf, softmax.InfoNce, "Matrix factorisation on InfoNCE."
+)
 MfInfonceDebiased = _one_loss(
-    "mf-infonce-debiased", encoders.Mf, losses.InfoNceDebiased,
+    "mf-infonce-debiased", encoders.Mf, softmax.InfoNceDebiased,
     "Matrix factorisation on debiased InfoNCE.",
 )  # fmt: skip
-MfMine = _one_loss("mf-mine", encoders.Mf, losses.Mine, "Matrix factorisation on MINE.")
+MfMine = _one_loss("mf-mine", encoders.Mf, softmax.Mine, "Matrix factorisation on MINE.")
 MfMinePlus = _one_loss(
-    "mf-mine-plus", encoders.Mf, losses.MinePlus, "Matrix factorisation on MINE+."
+    "mf-mine-plus", encoders.Mf, softmax.MinePlus, "Matrix factorisation on MINE+."
 )
 SsmMf = _one_loss(
     "ssm-mf",
     encoders.Mf,
-    losses.Ssm,
+    softmax.Ssm,
     "Matrix factorisation on sampled softmax with in-batch items.",
 )
 SsmGnn = _one_loss(
-    "ssm-gnn", encoders.LightGcn, losses.Ssm, "LightGCN on sampled softmax with in-batch items.",
+    "ssm-gnn", encoders.LightGcn, softmax.Ssm, "LightGCN on sampled softmax with in-batch items.",
     layers=1,
 )  # fmt: skip
 Ssm = _any_loss(
@@ -137,27 +140,29 @@ Ssm = _any_loss(
     "Wu et al. (2024), On the Effectiveness of Sampled Softmax Loss for Item Recommendation",
     score="dot",
 )  # fmt: skip
-Softmax = _one_loss("softmax", encoders.Mf, losses.Softmax, "Matrix factorisation on softmax.")
+Softmax = _one_loss("softmax", encoders.Mf, softmax.Softmax, "Matrix factorisation on softmax.")
 Sparsemax = _one_loss(
-    "sparsemax", encoders.Mf, losses.Sparsemax, "Matrix factorisation on sparsemax."
+    "sparsemax", encoders.Mf, softmax.Sparsemax, "Matrix factorisation on sparsemax."
 )
-Bce = _one_loss("bce", encoders.Mf, losses.Bce, "Matrix factorisation on binary cross-entropy.")
-Uib = _one_loss("uib", encoders.Mf, losses.Uib, "Matrix factorisation on user interest boundaries.")
+Bce = _one_loss("bce", encoders.Mf, logistic.Bce, "Matrix factorisation on binary cross-entropy.")
+Uib = _one_loss(
+    "uib", encoders.Mf, logistic.Uib, "Matrix factorisation on user interest boundaries."
+)
 Bpr = _one_loss(
-    "bpr", encoders.Mf, losses.Bpr, "Bayesian personalised ranking: matrix factorisation on pairs.",
+    "bpr", encoders.Mf, pairs.Bpr, "Bayesian personalised ranking: matrix factorisation on pairs.",
     rate=0.001, drawn=1, l2=1e-4, epochs=100, decay_at="never",
 )  # fmt: skip
 MfBpr = _one_loss(
-    "mf-bpr", encoders.Mf, losses.Bpr,
+    "mf-bpr", encoders.Mf, pairs.Bpr,
     "Bayesian personalised ranking against many items for each interaction.",
     rate=0.001, negatives="shared", drawn=512, l2=1e-4, epochs=40, decay_at="28+35",
 )  # fmt: skip
 Cml = _one_loss(
-    "cml", encoders.Mf, losses.Cml, "Collaborative metric learning: near is what is liked.",
+    "cml", encoders.Mf, pairs.Cml, "Collaborative metric learning: near is what is liked.",
     rate=0.001, negatives="shared", drawn=512, epochs=40, decay_at="28+35",
 )  # fmt: skip
 Sml = _one_loss(
-    "sml", encoders.Mf, losses.Sml, "Symmetric metric learning, with margins that are learned.",
+    "sml", encoders.Mf, pairs.Sml, "Symmetric metric learning, with margins that are learned.",
     rate=0.001, negatives="shared", drawn=512, epochs=40, decay_at="28+35",
 )  # fmt: skip
 
@@ -172,18 +177,18 @@ def _on_graph(loss: Any) -> Any:
     return _one_loss(f"lightgcn+{loss.name}", encoders.LightGcn, loss, doc, **training)
 
 
-LightgcnSoftmax = _on_graph(losses.Softmax)
-LightgcnMine = _on_graph(losses.Mine)
-LightgcnMinePlus = _on_graph(losses.MinePlus)
-LightgcnSsm = _on_graph(losses.Ssm)
-LightgcnInfonce = _on_graph(losses.InfoNce)
-LightgcnInfonceDebiased = _on_graph(losses.InfoNceDebiased)
-LightgcnSparsemax = _on_graph(losses.Sparsemax)
-LightgcnCcl = _on_graph(losses.Ccl)
-LightgcnCclDebiased = _on_graph(losses.CclDebiased)
-LightgcnBce = _on_graph(losses.Bce)
-LightgcnUib = _on_graph(losses.Uib)
-LightgcnCml = _on_graph(losses.Cml)
-LightgcnSml = _on_graph(losses.Sml)
+LightgcnSoftmax = _on_graph(softmax.Softmax)
+LightgcnMine = _on_graph(softmax.Mine)
+LightgcnMinePlus = _on_graph(softmax.MinePlus)
+LightgcnSsm = _on_graph(softmax.Ssm)
+LightgcnInfonce = _on_graph(softmax.InfoNce)
+LightgcnInfonceDebiased = _on_graph(softmax.InfoNceDebiased)
+LightgcnSparsemax = _on_graph(softmax.Sparsemax)
+LightgcnCcl = _on_graph(contrastive.Ccl)
+LightgcnCclDebiased = _on_graph(contrastive.CclDebiased)
+LightgcnBce = _on_graph(logistic.Bce)
+LightgcnUib = _on_graph(logistic.Uib)
+LightgcnCml = _on_graph(pairs.Cml)
+LightgcnSml = _on_graph(pairs.Sml)
 LightgcnRg2 = _on_graph(quadratic.Rg2)
 LightgcnRgx = _on_graph(quadratic.Rgx)

@@ -38,7 +38,7 @@ from recbench.models.trained.batches import Batch, Draws, of_users, users_at_onc
 from recbench.models.trained.encoders import Encoder, Gradient, Mf, layers_of
 from recbench.models.trained.foldin import Compared, Newcomers
 from recbench.models.trained.loss import Loss
-from recbench.models.trained.losses import Quadratic, trained
+from recbench.models.trained.losses.quadratic import Quadratic, trained
 from recbench.models.trained.similarity import SIMILARITIES, shorten
 from recbench.models.trained.steps import MARGINS, Problem, learned, step
 from recbench.params import Described, param

@@ -7,7 +7,7 @@ from recbench.errors import UsageError
 from recbench.linalg.responses import Means
 from recbench.models.factors import losses
 from recbench.models.trained.loss import Positives
-from recbench.models.trained.losses import Quadratic
+from recbench.models.trained.losses.quadratic import Quadratic
 from recbench.params import params_of
 from recbench.registry import LOSSES
 

@@ -15,7 +15,7 @@ from recbench.models.trained.batches import Batch, Draws, users_at_once
 from recbench.models.trained.contrast import SglEd
 from recbench.models.trained.encoders import Mf
 from recbench.models.trained.histories import Simplex, YoutubeNet
-from recbench.models.trained.losses import trained
+from recbench.models.trained.losses.quadratic import trained
 from recbench.models.trained.steps import BOUNDARY, MARGINS, Problem, learned, step
 from recbench.registry import LOSSES, build
 

@@ -17,7 +17,7 @@ from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.trained.batches import Draws
-from recbench.models.trained.losses import trained
+from recbench.models.trained.losses.quadratic import trained
 from recbench.models.trained.training import Training
 from recbench.registry import LOSSES, MODELS, build
 
