@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol, cast
 
 from recbench.errors import RecbenchError
+from recbench.linalg import heap
 from recbench.linalg.clock import CLOCK
 from recbench.linalg.steps import STEPS
 from recbench.models.base import Fit
@@ -148,7 +149,8 @@ def run(
     its group. What was reached before an error is handed out all the same.
     """
     course = _Course(fit, ctx, f"{name} {fit.word}s", key, schedule)
-    last = _or_why(partial(course.go, counts))
+    with heap.kept():
+        last = _or_why(partial(course.go, counts))
     early = {count: _or_why(partial(course.handed_out, count)) for count in course.handed}
     return [early.get(count, last) for count in counts]
 
