@@ -59,7 +59,7 @@ KINDS = {
     "newcomers": f"{_TRAINED}.foldin:Newcomers",
     "problem": f"{_TRAINED}.steps:Problem",
     "penalty": f"{_TRAINED}.steps:Penalty",
-    "quadratic": f"{_TRAINED}.losses:Quadratic",
+    "quadratic": f"{_TRAINED}.losses.quadratic:Quadratic",
     "passed-on": f"{_TRAINED}.encoders:PassedOn",
     "mean": f"{_TRAINED}.histories:MeanOf",
     "mixed": f"{_TRAINED}.histories:MixedOf",
