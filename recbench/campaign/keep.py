@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recbench.campaign.plan import Plan, Trial
-from recbench.errors import DataError, UsageError
+from recbench.errors import DataError, RecbenchError, UsageError
 from recbench.evaluate.evaluate import rank
 from recbench.files import atomic_path
 from recbench.linalg.topk import Top
@@ -62,34 +62,44 @@ class Keep:
         return self.lists is not None and _trial_of(self.lists / f"{name}.parquet") != trial.id
 
     def take(self, trial: Trial, scorer: Scorer, plan: Plan, split: Split) -> None:
-        """Keep what is wanted of a model that was fitted for the test."""
-        name = _name(trial, plan)
-        train, held = split.stage("test")
-        items = plan.dataset.item_ids.take(pa.array(split.items))
-        try:
-            if self.models is not None:
-                from recbench.models.save import People, Recommender
+        """Keep what is wanted of a model that was fitted for the test: if not both, then one."""
+        wanted = ((self.models, _keep_model), (self.lists, _keep_lists))
+        problems = list[RecbenchError]()
+        for folder, keep in wanted:
+            if folder is None:
+                continue
+            try:
+                keep(folder, trial, scorer, plan, split)
+            except OSError as error:
+                what = error.filename or folder / _name(trial, plan)
+                problems.append(DataError(f"{what} cannot be written ({error.strerror or error})"))
+            except RecbenchError as error:
+                problems.append(error)
+        if problems:
+            raise max(problems, key=lambda problem: problem.exit_code)
 
-                trained = np.arange(train.shape[0]) if split.users is None else split.users
-                people = People(plan.dataset.user_ids.take(pa.array(trained)), train)
-                model = Recommender(
-                    trial.model.text, scorer, items, plan.dataset.name, plan.dataset.fingerprint,
-                    people, trial.id, plan.dataset.graph,
-                )  # fmt: skip
-                model.save(self.models / name)
-            if self.lists is not None:
-                self.lists.mkdir(parents=True, exist_ok=True)
-                depth = max(metric.depth for metric in plan.metrics)
-                (top,) = rank([scorer], held, depth)
-                users = plan.dataset.user_ids.take(pa.array(held.users))
-                _write(self.lists / name, trial, _table(top, depth, users, items))
-                _write_qrels(
-                    self.lists / f"{_file_name(plan.dataset.name)}.qrels", held, users, items
-                )
-        except OSError as error:
-            raise DataError(
-                f"{error.filename or name} cannot be written ({error.strerror})"
-            ) from error
+
+def _keep_model(folder: Path, trial: Trial, scorer: Scorer, plan: Plan, split: Split) -> None:
+    from recbench.models.save import People, Recommender
+
+    data, (train, _) = plan.dataset, split.stage("test")
+    trained = np.arange(train.shape[0]) if split.users is None else split.users
+    people = People(data.user_ids.take(pa.array(trained)), train)
+    Recommender(
+        trial.model.text, scorer, data.item_ids.take(pa.array(split.items)), data.name,
+        data.fingerprint, people, trial.id, data.graph,
+    ).save(folder / _name(trial, plan))  # fmt: skip
+
+
+def _keep_lists(folder: Path, trial: Trial, scorer: Scorer, plan: Plan, split: Split) -> None:
+    data, (_, held) = plan.dataset, split.stage("test")
+    items = data.item_ids.take(pa.array(split.items))
+    folder.mkdir(parents=True, exist_ok=True)
+    depth = max(metric.depth for metric in plan.metrics)
+    (top,) = rank([scorer], held, depth)
+    users = data.user_ids.take(pa.array(held.users))
+    _write(folder / _name(trial, plan), trial, _table(top, depth, users, items))
+    _write_qrels(folder / f"{_file_name(data.name)}.qrels", held, users, items)
 
 
 NOTHING = Keep()

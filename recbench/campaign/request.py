@@ -45,7 +45,7 @@ from recbench.linalg.types import Note, quiet
 from recbench.models.base import Model
 from recbench.models.context import Context
 from recbench.models.deep.library import AUTO, check_device
-from recbench.params import make
+from recbench.params import make, params_of, plain
 from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 from recbench.splits.base import SplitRule
 
@@ -74,6 +74,8 @@ class Finished:
     campaign: Campaign
     steps: Mapping[str, Spent]
     """What was spent on each kind of work."""
+    unwritten: Sequence[str] = ()
+    """Models that could not be kept where they were to be, and why."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -157,6 +159,7 @@ class Request:
         self._check_devices(models)
         self._check_families(models)
         self._tell_seeds(models)
+        self._tell_idle(models)
         rule = split_from(self.split or default_split(self.data))
         self._check_times(rule)
         metrics, select = self._metrics(rule)
@@ -220,7 +223,9 @@ class Request:
                 f"interrupted after {done} of {runner.total} trials; "
                 "what is finished is kept: the same command goes on from there"
             ) from interrupt
-        return Finished(rows, runner.plan, runner.campaign, runner.steps)
+        return Finished(
+            rows, runner.plan, runner.campaign, runner.steps, runner.unwritten
+        )  # fmt: skip
 
     def _check(self) -> None:
         """Refuse words that do not exist or do not go together."""
@@ -325,6 +330,17 @@ class Request:
         if fixed and len(set(self.seeds)) > 1:
             self.announce(f"nothing in {', '.join(fixed)} is random: one trial, whatever the seeds")
 
+    def _tell_idle(self, models: Sequence[Model]) -> None:
+        """Say which settings change nothing, as far as they are not a model's own."""
+        told = set[tuple[str, str]]()
+        for model in models:
+            usual, values = params_of(type(model)), model.values()
+            for name, why in model.idle.items():
+                given = name in values and values[name] != plain(usual[name].default)
+                if given and (model.name, name) not in told:
+                    told.add((model.name, name))
+                    self.announce(f"warning: '{name}' changes nothing in {model.shown}: {why}")
+
     @property
     def _spare(self) -> bool:
         """Whether nobody has asked for more of validation than what it chooses."""
@@ -346,6 +362,11 @@ class Request:
             raise UsageError(
                 "--search halving knows beforehand how many rounds it makes, and has no winner "
                 "before the last; leave out --time-limit, or search with --search random"
+            )
+        if name == "halving" and self.one_each:
+            raise UsageError(
+                "--search halving chooses on validation, and --no-validate leaves it out; leave "
+                "one of the two out"
             )
         if name == "halving" and "test" in self.parts:
             raise UsageError(

@@ -79,6 +79,8 @@ class Runner:
         self.id, self.started = uuid.uuid4().hex[:8], now()
         self.provisional: dict[str, Outcome] = {}
         self.best: set[str] = set()  # once all have been measured on validation
+        self.unwritten: list[str] = []
+        """Models that were measured and could not be kept, and why."""
         self.idle = 0  # trials that take no time, found or out of it: they tell no rate
         rows = self.campaign.lines()
         refuse_other_data(rows.values(), self.plan, self.campaign.folder)
@@ -440,7 +442,10 @@ class Runner:
 
     def _record(self, outcome: Outcome) -> None:
         if outcome.unkept:
-            self.announce(f"{outcome.row.text}: {outcome.unkept}")
+            told = f"{outcome.row.text}: {outcome.unkept}"
+            self.announce(told)
+            if outcome.unwritten:
+                self.unwritten.append(told)
         row = replace(outcome.row, run=self.id)
         traced = [traces.path_of(self.campaign.folder, row.trial)] if outcome.trace else []
         for path in traced:

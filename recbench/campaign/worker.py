@@ -75,6 +75,8 @@ class Outcome:
     """How the fit went, if that is asked for."""
     unkept: str = ""
     """Why what was to be kept of the model is not."""
+    unwritten: bool = False
+    """Whether that is due to where it was to be kept, not to the model."""
     steps: Mapping[str, Spent] = field(default_factory=dict)
     """What the process spent since it last told, on one outcome of a job."""
 
@@ -212,7 +214,8 @@ class Worker:
         try:
             self.keep.take(of.trial, of.scorer, self.plan, self.split)
         except RecbenchError as error:
-            return replace(outcome, unkept=str(error))
+            unwritten = isinstance(error, DataError)
+            return replace(outcome, unkept=str(error), unwritten=unwritten)
         return outcome
 
     def _leads(self, trial: Trial, outcomes: Sequence[Outcome], leaders: Leaders) -> bool:

@@ -10,7 +10,7 @@ from recbench.cli.common import Bars, byte_bars, plugin_option, say, whole_numbe
 from recbench.cli.dry_run import explain
 from recbench.cli.output import show_views
 from recbench.cli.run_options import as_config, run_options, sources_of
-from recbench.errors import RecbenchError, counted
+from recbench.errors import DataError, RecbenchError, counted
 
 if TYPE_CHECKING:
     from recbench.campaign.request import Finished, Request
@@ -42,12 +42,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         click.echo(as_config(ctx), nl=False)
         return
     shown = not options["quiet"]
-    rows, tables = list["Row"](), list["View"]()
+    rows, tables, unwritten = list["Row"](), list["View"](), list[str]()
     for source in sources_of(options):
         finished = _run_on(source, options, ctx.meta.get("plugins", ()))
         if finished is None:  # a dry run
             continue
         rows += finished.rows
+        unwritten += finished.unwritten
         tables += _tables(finished, several=len(options["dataset"]) > 1)
         if options["kind"] == "rich":
             show_views(tables, "rich")
@@ -58,6 +59,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         show_views(tables, options["kind"])
     _fail_if_any_failed(rows)
     _fail_if_nothing_was_measured(rows)
+    if unwritten:
+        raise DataError(
+            f"{counted(len(unwritten), 'model')} could not be kept, the first is {unwritten[0]}; "
+            "what was measured is in the results, and the same command tries again"
+        )
 
 
 def _run_on(

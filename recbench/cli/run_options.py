@@ -155,7 +155,9 @@ SEVERAL = click.option(
 WHAT = [
     click.option("-m", "--model", multiple=True, shell_complete=complete("models"),
                  help="A name of `recbench list models`, or name[key=value,...]; repeatable."),
-    click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Fix a parameter."),
+    click.option("--set", "sets", multiple=True, metavar="KEY=VALUE",
+                 help="Fix a parameter of the models that have it; MODEL.KEY=VALUE is for one. "
+                      "What is given for one, or in its brackets, stands."),
     click.option("--grid", multiple=True, metavar="KEY=VALUES",
                  help="Try values: b=0.1:2.0, b=0.1:2:0.1, l2=10:1000:log7 or b=0.1,1; "
                       "several make a product."),

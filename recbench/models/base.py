@@ -1,7 +1,7 @@
 """The interface of models: Model, and Family where models share work."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from recbench.errors import RecbenchError, check_takes, home_of, located, of_kind
@@ -115,6 +115,13 @@ class Model(Described):
     def most_rounds(self) -> int:
         """How many rounds a fit makes at most, and may be stopped after; 0: it goes in none."""
         return 0
+
+    @property
+    def idle(self) -> Mapping[str, str]:
+        """Parameters that change nothing beside the values of others, and why."""
+        values = self.values()
+        alone = "every" in values and not values.get("patience")
+        return {"every": "patience is 0, and validation is not asked"} if alone else {}
 
     @property
     def reserves(self) -> bool:

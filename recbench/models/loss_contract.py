@@ -14,7 +14,7 @@ from recbench.linalg.responses import Means, Response
 from recbench.linalg.types import Vector
 from recbench.models.contract import check_model
 from recbench.models.factors.losses import QuadraticLoss
-from recbench.models.trained.loss import Grades, Loss, Positives
+from recbench.models.trained.loss import Loss, Positives, graded
 from recbench.registry import LOSSES, MODELS, CheckResult, Contract, build
 
 KINDS = ("exponential", "hinge", "softplus", "square", "excess", "hardest")
@@ -103,12 +103,6 @@ def _example(seed: int = 7) -> tuple[Positives, Means]:
     return positives, Means(rng.uniform(0.3, 1.5, 3), np.ones(3))
 
 
-def _graded(loss: Loss, positives: Positives, means: Means) -> Grades:
-    grades = loss.grade(positives, means)
-    instead = "return Grades(value, means, cells)"
-    return of_kind(grades, Grades, type(loss).grade, f"grade of {loss.name}", instead)
-
-
 def _slopes(function: Callable[[Vector], float], point: Vector) -> Vector:
     """The derivatives of a function of several numbers, by central differences."""
     steps = STEP * np.eye(len(point))
@@ -121,25 +115,19 @@ def _derivatives(loss: Loss) -> None:
     positives, means = _example()
     if loss.margins or loss.pairs:  # these have rows of their own: the fits below tell
         return
-    grades = _graded(loss, positives, means)
+    grades = graded(loss, positives, means)
     by_means = _slopes(
-        lambda v: _graded(loss, positives, replace(means, value=v)).value, means.value
+        lambda v: graded(loss, positives, replace(means, value=v)).value, means.value
     )
     if loss.response.kind == "exponential":  # whose mean is handed out as its logarithm
         by_means *= loss.response.scale
-    assert np.shape(grades.means) == by_means.shape, (
-        f"`means` of the grades has shape {np.shape(grades.means)} for {len(by_means)} rows"
-    )
     assert np.allclose(grades.means, by_means, rtol=NEAR, atol=NEAR), (
         f"by means of rows it gives {np.round(grades.means, 4)}, its value {np.round(by_means, 4)}"
     )
     if type(loss).shift is not Loss.shift:  # its scores also count by what is taken off them
         return
     by_cells = _slopes(
-        lambda s: _graded(loss, replace(positives, scores=s), means).value, positives.scores
-    )
-    assert np.shape(grades.cells) == by_cells.shape, (
-        f"`cells` of the grades has shape {np.shape(grades.cells)} for {len(by_cells)} cells"
+        lambda s: graded(loss, replace(positives, scores=s), means).value, positives.scores
     )
     assert np.allclose(grades.cells, by_cells, rtol=NEAR, atol=NEAR), (
         f"by scores it gives {np.round(grades.cells, 4)}, its value {np.round(by_cells, 4)}"

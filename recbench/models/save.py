@@ -152,7 +152,17 @@ class Recommender:
             raise DataError(f"{folder} holds something else; give another folder")
         made = folder.parent / f".{folder.name}.part"
         shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
-        made.mkdir(parents=True)
+        try:
+            made.mkdir(parents=True)
+            self._write(made)
+        except BaseException:  # a disk that is full is not to be left so
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)  # whole or not at all
+
+    def _write(self, made: Path) -> None:
+        """All the files of a model."""
         writer = Writer(made)
         header: dict[str, Any] = {
             "format": FORMAT, "model": self.model, "dataset": self.dataset, "trial": self.trial,
@@ -169,8 +179,6 @@ class Recommender:
         }
         text = sealed(json.dumps(header, indent=1))
         (made / HEADER).write_text(text + "\n", encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        made.rename(folder)  # whole or not at all
 
 
 def fit(model: str, data: Dataset, context: Context | None = None) -> Recommender:
@@ -180,6 +188,11 @@ def fit(model: str, data: Dataset, context: Context | None = None) -> Recommende
         raise UsageError(
             f"{instance.shown} is lists already, for the users that they were made for; name a "
             "model that can be fitted, such as -m ease"
+        )
+    if instance.values().get("patience"):
+        raise UsageError(
+            f"{instance.shown} has patience, and there is no validation for it to ask; give "
+            "patience=0, and as many rounds as it made where it was validated"
         )
     scorer = fit_alone(instance, locked(data.matrix), context or Context())
     people = People(data.user_ids, data.matrix)

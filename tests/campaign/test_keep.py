@@ -1,6 +1,9 @@
 """What winners leave: models that recommend, lists that other tools measure."""
 
+import errno
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -107,3 +110,25 @@ def test_a_file_is_no_folder_to_keep_things_in(option, place, recbench, own, fol
         f"{folder}/", ""
     )
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("quiet", [[], ["-q"]])
+def test_a_model_that_finds_no_room_is_an_error_that_leaves_nothing_and_stops_nothing(
+    quiet, recbench, own, folder, monkeypatch
+):
+    def full(path):
+        assert Path(path).parent.name.endswith(".part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    words = ["run", *own, "-m", "ease", "-m", "popularity", "--save", "models", "--save-lists", "l"]
+    with monkeypatch.context() as patched:
+        patched.setattr("recbench.models.save.digest_of_file", full)
+        result = recbench(*words, "-o", "out", *quiet)
+    assert result.exit_code == 3, result.output
+    assert "2 models could not be kept, the first is" in result.stderr
+    assert "No space left on device" in result.stderr
+    assert "Test" in result.stdout
+    assert list((folder / "models").iterdir()) == []
+    assert len(list((folder / "l").glob("*.parquet"))) == 2
+    assert recbench(*words, "-o", "out").exit_code == 0
+    assert len(list((folder / "models").iterdir())) == 2

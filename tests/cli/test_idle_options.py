@@ -59,3 +59,22 @@ def test_models_without_randomness_say_so_when_there_are_seeds(recbench):
     assert "is random" not in recbench("run", *OWN, *words, "--seed", "1").stderr
     drawn = recbench("run", *OWN, "-m", "ials[factors=2,iterations=1]", "--seed", "0,1")
     assert "is random" not in drawn.stderr
+
+
+def test_parameters_that_change_nothing_are_told_where_they_were_given(recbench):
+    run = ["run", *OWN, "-m", "mf[epochs=2,factors=3]", "-n"]
+    result = recbench(*run, "--grid", "drawn=1,5,50", "--set", "every=2")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("warning:") == 2
+    assert "warning: 'drawn' changes nothing in mf: all items are faced" in result.stderr
+    assert "warning: 'every' changes nothing in mf: patience is 0" in result.stderr
+    assert "warning" not in recbench(*run).stderr
+    used = ["--set", "patience=1", "--set", "every=2", "--set", "negatives=own", "--set", "drawn=5"]
+    assert "warning" not in recbench(*run, *used).stderr
+
+
+def test_without_validation_halving_is_refused_for_that(recbench):
+    words = ["-m", "mf", "--search", "halving", "--trials", "4", "--no-validate"]
+    result = recbench("run", *OWN, *words)
+    assert result.exit_code == 2
+    assert "--no-validate leaves it out" in result.stderr

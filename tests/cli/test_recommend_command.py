@@ -116,3 +116,10 @@ def test_mistakes_are_sentences(words, code, says, recbench, saved):
     assert result.exit_code == code, result.output
     assert says in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_model_that_would_ask_validation_when_to_stop_is_refused(recbench):
+    words = ("recommend", "-m", "mf[patience=1,epochs=100]", *OWN, "--history", "0,2")
+    result = recbench(*words)
+    assert result.exit_code == 2, result.output
+    assert "mf has patience, and there is no validation for it to ask" in result.stderr

@@ -10,7 +10,9 @@ With `--trials` the first form is every number between the ends, on the paramete
 no grid is given for is searched where its parameters say.
 
 A name may be narrowed to one model (`deql-l2.b=…`); otherwise it applies to every model asked
-for that has the parameter, and must apply to at least one. What a model holds is reached by a dot:
+for that has the parameter, and must apply to at least one. What is said of one model, there or in
+its brackets, stands against what is said of all; the same said twice is refused, but for a grid
+around settings in brackets. What a model holds is reached by a dot:
 `loss.alpha0=0.1:1`. Values for every model may be far from where good ones of some model are found:
 that is announced.
 """
@@ -59,10 +61,11 @@ def models_from(
     """Build every model that a command line asks for, in a stable order, without repeats."""
     picks = [parse_described(name, MODELS) for name in names]
     spaces: list[dict[str, list[Value]]] = [{} for _ in picks]
-    for pair in _pairs(sets, "--set"):
-        _spread(picks, spaces, *pair, lambda value, param: [param.convert(value)])
-    for pair in _pairs(grids, "--grid"):
-        _tell_far(*pair, _spread(picks, spaces, *pair, grid_values), announce)
+    said = Said(picks, announce)
+    for pair in _pairs(sets, "--set", picks):
+        _spread(picks, spaces, said, "--set", *pair, lambda value, param: [param.convert(value)])
+    for pair in _pairs(grids, "--grid", picks):
+        _tell_far(*pair, _spread(picks, spaces, said, "--grid", *pair, grid_values), announce)
     models = itertools.chain.from_iterable(
         _product(cls, fixed, space) for (cls, fixed), space in zip(picks, spaces, strict=True)
     )
@@ -80,20 +83,40 @@ def spaces_from(
     """
     picks = [parse_described(name, MODELS) for name in names]
     dimensions: list[dict[str, Dimension]] = [{} for _ in picks]
-    for pair in _pairs(sets, "--set"):
-        _spread(picks, dimensions, *pair, lambda value, param: Choice((param.convert(value),)))
+    said = Said(picks, announce)
+
+    def fixed_at(value: str, param: Param) -> Dimension:
+        return Choice((param.convert(value),))
+
+    for pair in _pairs(sets, "--set", picks):
+        _spread(picks, dimensions, said, "--set", *pair, fixed_at)
     without = [dict(given) for given in dimensions]
-    for pair in _pairs(grids, "--grid"):
-        _tell_far(*pair, _spread(picks, dimensions, *pair, dimension), announce)
+    for pair in _pairs(grids, "--grid", picks):
+        _tell_far(*pair, _spread(picks, dimensions, said, "--grid", *pair, dimension), announce)
     return [
         Space(cls, fixed, _others(cls, fixed, given, gridded=given != before) | given)
         for (cls, fixed), given, before in zip(picks, dimensions, without, strict=True)
     ]
 
 
-def _pairs(words: Iterable[str], option: str) -> list[tuple[str, str]]:
-    """Names and values as typed, but `loss=` before `loss.alpha=`, which depends on it."""
-    return sorted((pair_of(word, option) for word in words), key=lambda pair: pair[0].count("."))
+def _pairs(words: Iterable[str], option: str, picks: Picks) -> list[tuple[str, str]]:
+    """Names and values as typed, but `loss=` before `loss.alpha=`, which depends on it.
+
+    What is for one model comes before what is for all, which may then have nothing left to say.
+    """
+
+    def order(pair: tuple[str, str]) -> tuple[int, bool]:
+        only, name = _parted(pair[0], picks)
+        return name.count("."), not only
+
+    return sorted((pair_of(word, option) for word in words), key=order)
+
+
+def _parted(key: str, picks: Picks) -> tuple[str, str]:
+    """The one model that a name is narrowed to, if it is, and the parameter."""
+    names = {getattr(cls, "name", "") for cls, _ in picks}
+    only = max((n for n in names if key.startswith(f"{n}.")), key=len, default="")
+    return only, key.removeprefix(f"{only}.").replace("_", "-")
 
 
 def _others(
@@ -133,25 +156,62 @@ def _outside(spec: Param, values: Dimension | list[Value]) -> list[str]:
     return [format_value(end) for end in ends if not (low <= end <= high or spec.ends_at(end))]
 
 
+class Said:
+    """Where each parameter of each model was given, and whether for that model alone."""
+
+    BRACKETS = "its brackets"
+
+    def __init__(self, picks: Picks, announce: Announce) -> None:
+        self.announce = announce
+        self._of: list[dict[str, tuple[bool, str]]] = [
+            {name.replace("_", "-"): (True, self.BRACKETS) for name in fixed} for _, fixed in picks
+        ]
+
+    def takes(self, at: int, name: str, option: str, words: str, *, alone: bool) -> bool:
+        """Whether what an option says of a model counts, and not what was said before."""
+        before = self._of[at].get(name)
+        if before is not None:
+            other_alone, other = before
+            if other == self.BRACKETS and option == "--grid":
+                self.announce(f"{option} {words} takes the place of what the brackets say")
+            elif other_alone == alone:
+                raise UsageError(
+                    f"'{name}' is given twice, by {other} and by {option} {words}; leave one out"
+                )
+            elif other_alone:
+                return False
+        self._of[at][name] = alone, f"{option} {words}"
+        return True
+
+
 def _spread(
     picks: Picks,
     spaces: Sequence[dict[str, T]],
+    said: Said,
+    option: str,
     key: str,
     text: str,
     read: Callable[[str, Param], T],
 ) -> list[Given[T]]:
     """Give the values of one parameter to each model that has it; who that is."""
-    names = {getattr(cls, "name", "") for cls, _ in picks}
-    only = max((n for n in names if key.startswith(f"{n}.")), key=len, default="")
-    name = key.removeprefix(f"{only}.").replace("_", "-")
-    options, found = set[str](), list[Given[T]]()
-    for (cls, fixed), space in zip(picks, spaces, strict=True):
+    only, name = _parted(key, picks)
+    options, found, known = set[str](), list[Given[T]](), False
+    for at, ((cls, fixed), space) in enumerate(zip(picks, spaces, strict=True)):
         specs = params_within(cls, {**fixed, **_settled(space)})
         options |= {*specs}
-        if name in specs and only in ("", getattr(cls, "name", "")):
-            space[name] = read(text, specs[name])
-            found.append((str(getattr(cls, "name", "")), specs[name], space[name]))
-    if not found:
+        if name not in specs or only not in ("", getattr(cls, "name", "")):
+            continue
+        known, given = True, read(text, specs[name])
+        if said.takes(at, name, option, f"{key}={text}", alone=bool(only)):
+            space[name] = given
+            found.append((str(getattr(cls, "name", "")), specs[name], given))
+    if known and not found:
+        raise UsageError(
+            f"{option} {key}={text} would change nothing: each model has a '{name}' that was given "
+            "for it alone; leave one out"
+        )
+    if not known:
+        names = {getattr(cls, "name", "") for cls, _ in picks}
         first, dot, _ = name.partition(".")
         if dot and first not in options:
             raise unknown("model in this run", first, names)

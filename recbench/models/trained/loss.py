@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from recbench.errors import RecbenchError, check_takes, home_of, located, of_kind
 from recbench.linalg.responses import Means, Response
 from recbench.linalg.types import Counts, Vector
 from recbench.params import Described, param
@@ -121,6 +122,23 @@ class Loss(Described, ABC):
     def ridge(self, degrees: Vector, others: int, *, users: bool) -> Vector | None:
         """The penalty of each vector by its number of interactions, if the loss has its own."""
         return None
+
+
+def graded(loss: Loss, positives: Positives, means: Means) -> Grades:
+    """What a loss comes to; a loss of a plugin may not say it of every row and every cell."""
+    what, home = f"grade of {loss.name}", type(loss).grade
+    check_takes(loss.grade, (positives, means), what, "grade(self, positives, means)")
+    found = loss.grade(positives, means)
+    grades = of_kind(found, Grades, home, what, "return Grades(value, means, cells)")
+    rows, cells, users = len(means.value), len(positives.scores), len(positives.starts) - 1
+    wanted = {"means": (rows, "rows"), "alike": (rows, "rows"), "cells": (cells, "cells"),
+              "boundary": (users, "rows")}  # fmt: skip
+    for name, (count, of) in wanted.items():
+        given = getattr(grades, name)
+        if given is not None and np.shape(given) != (count,):
+            wrong = f"`{name}` of the grades has shape {np.shape(given)} for {count} {of}"
+            raise RecbenchError(located(f"{what}: {wrong}", home_of(home)))
+    return grades
 
 
 def softplus(x: Vector) -> Vector:

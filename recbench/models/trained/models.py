@@ -1,6 +1,7 @@
 """The trained models by name: an encoder, a loss, and how it is trained."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import make_dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from recbench.models.trained.contrast import SglEd as Contrast
 from recbench.models.trained.encoders import Encoder
 from recbench.models.trained.loss import Loss
 from recbench.models.trained.losses import contrastive, logistic, pairs, softmax
-from recbench.models.trained.training import TrainedFamily, Training, check
+from recbench.models.trained.training import TrainedFamily, Training, check, idle
 from recbench.params import Described, held, inlined
 from recbench.registry import LOSSES, MODELS
 
@@ -49,6 +50,11 @@ def _goal(model: Any) -> str:
     return f"{loss.text} {encoder.text} {told.text}"
 
 
+def _idle(model: Any) -> Mapping[str, str]:
+    """What changes nothing in any model, and in one that is trained."""
+    return {**vars(Model)["idle"].fget(model), **idle(model)}
+
+
 def _sensible(model: Any) -> None:
     """Check every parameter, and that the parts go together."""
     Model.__post_init__(model)
@@ -64,6 +70,7 @@ def _made(
     namespace["__post_init__"] = _sensible
     namespace["goal"] = property(_goal)
     namespace["identity"] = property(_identity)
+    namespace["idle"] = property(_idle)
     namespace["most_rounds"] = property(lambda model: model.training.epochs)
     known = {field: value for field, value in training.items() if field in Training.__annotations__}
     rest = {field: value for field, value in training.items() if field not in known}

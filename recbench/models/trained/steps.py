@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recbench.errors import check_takes, of_kind
+from recbench.errors import RecbenchError, check_takes, home_of, located
 from recbench.linalg.normal import Pattern, chances
 from recbench.linalg.responses import Block, Hide, Own, Response, Room, Shared, Squares
 from recbench.linalg.types import Floats, Vector
 from recbench.models.trained.batches import Batch, of_users
-from recbench.models.trained.encoders import Bound, Gradient, Weights, by_row, squares
-from recbench.models.trained.loss import Grades, Loss, Positives
+from recbench.models.trained.encoders import Bound, Forward, Gradient, Weights, by_row, squares
+from recbench.models.trained.loss import Loss, Positives, graded
 from recbench.models.trained.similarity import SIMILARITIES
 
 BOUNDARY = "boundary"
@@ -68,6 +68,8 @@ class Penalty:
         return self._with_own(popularity, mean, loss.ridge(popularity, users, users=False))
 
     def _with_own(self, counts: Vector, mean: float, own: Vector | None) -> Vector:
+        if self.l2 == 0:  # or 0 times what is too large for a number
+            return np.zeros(len(counts)) if own is None else own
         weighed = counts
         if self.power != 1 and mean > 0:
             weighed = np.where(counts > 0, mean * (counts / mean) ** self.power, 0)
@@ -95,18 +97,18 @@ class Problem:
     @classmethod
     def of(
         cls, loss: Loss, train: Pattern, score: str, dtype: np.dtype[Any], l2: float = 0.0,
-        power: float = 1.0,
+        power: float = 1.0, popularity: float | None = None,
     ) -> "Problem":  # fmt: skip
-        """Work out penalties and weights."""
+        """Work out penalties and weights; `popularity` is the loss's own unless it is given."""
         degrees = train.lengths.astype(np.float64)
-        popularity = np.bincount(train.columns, minlength=train.width).astype(np.float64)
+        counts = np.bincount(train.columns, minlength=train.width).astype(np.float64)
         penalty = Penalty(l2, power, len(train.columns) / max(len(degrees), 1))
         for_users = penalty.of_users(loss, degrees, train.width)
-        for_items = penalty.of_items(loss, popularity, len(degrees))
+        for_items = penalty.of_items(loss, counts, len(degrees))
         anything = for_users.any() or for_items.any()
-        weights = chances(popularity, loss.popularity)
+        weights = chances(counts, loss.popularity if popularity is None else popularity)
         return cls(
-            loss, train, score, penalty, degrees, popularity,
+            loss, train, score, penalty, degrees, counts,
             for_users if anything else None, for_items if anything else None,
             None if weights is None else weights.astype(dtype),
         )  # fmt: skip
@@ -160,7 +162,7 @@ def step(
 
     `mask` is laid over users' vectors before they meet the items'.
     """
-    similarity, vectors = SIMILARITIES[problem.score], encoder.forward(batch)
+    similarity, vectors = SIMILARITIES[problem.score], _vectors(problem, encoder, batch)
     a, back_a = similarity.users(vectors.users, pool)
     c, back_c = similarity.items(vectors.items, pool)
     kept = None if mask is None else mask(a)
@@ -191,6 +193,18 @@ def step(
         for name, more in aside.gradients.items():
             gradients[name] = Gradient(gradients[name].values + more.values)
     return Outcome(value, gradients)
+
+
+def _vectors(problem: Problem, encoder: Bound, batch: Batch) -> Forward:
+    """What an encoder makes; one of a plugin may not make a vector for every row."""
+    vectors = encoder.forward(batch)
+    columns = problem.train.width if batch.items is None else len(batch.items)
+    made = (("users", vectors.users, len(batch.users)), ("items", vectors.items, columns))
+    for of, table, count in made:
+        if np.ndim(table) != 2 or len(table) != count:
+            wrong = f"`forward` has vectors of {of} of shape {np.shape(table)} for {count} of them"
+            raise RecbenchError(located(wrong, home_of(type(encoder).forward)))
+    return vectors
 
 
 class Factors(NamedTuple):
@@ -231,12 +245,7 @@ def _faced(problem: Problem, tables: Mapping[str, Floats], batch: Batch, factors
     response = replace(loss.response, total=problem.train.width)
     check_takes(loss.shift, (positives,), f"shift of {loss.name}", "shift(self, positives)")
     means = block.respond(response, loss.shift(positives), weights, hide, factors.bound)
-    what = f"grade of {loss.name}"
-    check_takes(loss.grade, (positives, means), what, "grade(self, positives, means)")
-    grades = of_kind(
-        loss.grade(positives, means), Grades, type(loss).grade, what,
-        "return Grades(value, means, cells)",
-    )  # fmt: skip
+    grades = graded(loss, positives, means)
 
     size = 1 / max(batch.interactions, 1)
     by_means = grades.means * size

@@ -138,6 +138,11 @@ class Training(Described):
             return 512 if encoder.graph else 256
         return 16384 if encoder.graph else 2048
 
+    def popularity_for(self, loss: Loss, encoder: Encoder) -> float:
+        """Interactions of items to what power say how often they are faced."""
+        in_batches = self.negatives_for(loss, encoder) == "batch"
+        return 1.0 if in_batches and loss.response.kind == "exponential" else loss.popularity
+
     def score_for(self, loss: Loss) -> str:
         """The score that is trained."""
         return loss.score if self.score == "auto" else self.score
@@ -209,12 +214,31 @@ def check(model: Trainable) -> None:
         )
 
 
+def idle(model: Trainable) -> Mapping[str, str]:
+    """Parameters of training that change nothing beside the others, and why."""
+    training, loss = model.training, trained(model.loss)
+    negatives, found = training.negatives_for(loss, model.encoder), dict[str, str]()
+    if negatives == "all":
+        found["drawn"] = "all items are faced"
+    if negatives == "batch":
+        found["drawn"] = "items of the batch are faced"
+        found["popularity"] = "items of a batch come as often as they have interactions"
+    if training.by_user(loss, model.encoder):
+        found["draw"] = "every user comes once in an epoch"
+    if training.l2 == 0:
+        found["l2-power"] = "l2 is 0"
+    if all(epoch >= training.epochs for epoch in decays(training.decay_at)):
+        found["decay"] = "the rate is not lowered in these epochs"
+    return found
+
+
 def _refuse(model: Trainable, train: Sparse, ctx: Context) -> None:
     """Say what cannot be trained on these data, before anything is."""
     check(model)  # a class of a plugin may not have done so
     training, loss = model.training, trained(model.loss)
     negatives, (users, items) = training.negatives_for(loss, model.encoder), train.shape
-    rows = training.batch_for(loss, model.encoder)
+    most = users if training.by_user(loss, model.encoder) else train.nnz
+    rows = min(training.batch_for(loss, model.encoder), most)
     faced = {"all": items, "batch": rows}.get(negatives, min(training.drawn, items))
     if negatives == "all" and isinstance(loss, Quadratic):
         faced = training.factors  # scores are not made
@@ -241,8 +265,9 @@ class Epochs(Rounds):
         self.train = Pattern.of(train)
         score = self.training.score_for(self.loss)
         self.problem = Problem.of(
-            self.loss, self.train, score, self.dtype, self.training.l2, self.training.l2_power
-        )
+            self.loss, self.train, score, self.dtype, self.training.l2, self.training.l2_power,
+            self.training.popularity_for(self.loss, model.encoder),
+        )  # fmt: skip
         draw = ctx.stream("vectors")
         tables = model.encoder.tables(train.shape, self.training.factors, draw)
         tables |= learned(self.loss, score, train.shape, self.training.factors)
@@ -271,7 +296,7 @@ class Epochs(Rounds):
             "gradient": length / max(steps, 1),
             "rate": rate,
         }
-        if not all(_bounded(table) for table in self.tables.values()):
+        if not (np.isfinite(value) and all(map(_bounded, self.tables.values()))):
             raise RecbenchError(
                 f"{self.model.name} came to numbers that are not finite in epoch {number}, with "
                 f"rate {rate:g} and the loss {self.model.loss}; give a smaller rate or more l2"

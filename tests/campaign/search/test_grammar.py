@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbench.campaign.search.grammar import grid_values, models_from
+from recbench.campaign.search.grammar import grid_values, models_from, spaces_from
 from recbench.errors import UsageError
 from recbench.models.linear.lae import DeqlL2
 from recbench.params import Param, params_of
@@ -115,6 +115,48 @@ def test_a_dotted_name_is_for_one_model():
     assert [model.l2 for model in models] == [100.0, 7.0]
     with pytest.raises(UsageError, match="did you mean 'edlae'"):
         models_from(["ease", "edlae"], sets=["edlea.l2=7"])
+
+
+def test_what_is_said_of_one_model_stands_against_what_is_said_of_all():
+    typed = ["ease[l2=5]", "edlae", "dlae"]
+    models = models_from(typed, sets=["edlae.l2=7", "l2=1"])
+    assert [model.l2 for model in models] == [5, 7, 1]
+    models = models_from(typed, sets=["edlae.l2=7"], grids=["l2=1,2"])
+    assert [model.l2 for model in models] == [1, 2, 7, 1, 2]  # grids are around what brackets say
+    spaces = spaces_from(["edlae", "dlae"], sets=["edlae.l2=7", "l2=1"], grids=["p=0.1,0.2"])
+    assert [space.text.count("l2=7") for space in spaces] == [1, 0]
+    assert [space.text.count("l2=1") for space in spaces] == [0, 1]
+
+
+def test_a_grid_around_brackets_says_so():
+    said = list[str]()
+    models = models_from(["ease[l2=5]"], grids=["l2=1,2"], announce=said.append)
+    assert [model.l2 for model in models] == [1, 2]
+    assert said == ["--grid l2=1,2 takes the place of what the brackets say"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "grids", "says"),
+    [
+        (["l2=1", "l2=2"], [], "'l2' is given twice, by --set l2=1 and by --set l2=2"),
+        ([], ["l2=1", "l2=2,3"], "'l2' is given twice, by --grid l2=1 and by --grid l2=2,3"),
+        (["l2=1"], ["l2=2,3"], "'l2' is given twice, by --set l2=1 and by --grid l2=2,3"),
+        (["ease.l2=1", "ease.l2=2"], [], "given twice, by --set ease.l2=1 and by --set"),
+        (["ease.l2=1", "l2=2"], [], "--set l2=2 would change nothing"),
+    ],
+)
+def test_the_same_said_twice_is_refused(sets, grids, says):
+    for read in (models_from, spaces_from):
+        with pytest.raises(UsageError) as caught:
+            read(["ease"], sets, grids)
+        assert says in str(caught.value)
+
+
+def test_what_brackets_say_is_not_said_again():
+    with pytest.raises(UsageError, match=r"given twice, by its brackets and by --set ease\.l2=1"):
+        models_from(["ease[l2=5]"], sets=["ease.l2=1"])
+    with pytest.raises(UsageError, match="--set l2=1 would change nothing"):
+        models_from(["ease[l2=5]"], sets=["l2=1"])
 
 
 def test_brackets_are_sugar_for_set():

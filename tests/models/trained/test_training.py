@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from recbench.models.checkpoint import Checkpoint
 from recbench.models.context import Context
 from recbench.models.contract import example
 from recbench.models.trained.batches import Draws
+from recbench.models.trained.encoders import Mf
+from recbench.models.trained.losses.logistic import Bce
 from recbench.models.trained.losses.quadratic import trained
 from recbench.models.trained.training import Training
 from recbench.registry import LOSSES, MODELS, build
@@ -371,10 +374,86 @@ def test_what_was_handed_out_before_is_kept():
 
 
 def test_memory_is_asked_for_before_anything_is_done():
-    words = r"training 5 numbers for 40 users and 12 items \(50 rows at once .*\) needs 0.0 GB"
+    words = r"training 5 numbers for 40 users and 12 items \(40 rows at once .*\) needs 0.0 GB"
     with pytest.raises(Refused, match=words):
         some("mf").fit(example(), Context(memory=1000))
     assert some("mf").fit(example(), Context(memory=10**6)).rounds == 3
+
+
+def test_a_step_has_no_more_rows_than_there_are():
+    for text in ("mf", "mf[loss=softmax,negatives=shared]", "youtubenet"):
+        assert some(text, batch=10**9).fit(example(), Context(memory=10**6)).rounds == 3
+
+
+def test_a_penalty_of_nothing_is_nothing_whatever_its_power():
+    free, steep = (some("mf", l2_power=power).fit(example(), Context()) for power in (1, 400))
+    assert same(free, steep)
+
+
+class Short(Bce):
+    """A loss that forgets the last cell."""
+
+    def grade(self, positives, means):
+        grades = super().grade(positives, means)
+        return replace(grades, cells=grades.cells[:-1])
+
+
+class Lost(Bce):
+    """A loss that comes to nothing."""
+
+    def grade(self, positives, means):
+        return replace(super().grade(positives, means), value=np.nan)
+
+
+class Blind(Mf):
+    """An encoder that does not see the last user of a step."""
+
+    def bind(self, tables, train, pool):
+        bound = super().bind(tables, train, pool)
+        whole = bound.forward
+        bound.forward = lambda batch: whole(batch)._replace(users=whole(batch).users[:-1])
+        return bound
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"loss": Short()}, r"`cells` of the grades has shape \(\d+,\) for \d+ cells"),
+        ({"loss": Lost()}, "not finite in epoch 1"),
+        (
+            {"encoder": Blind()},
+            r"`forward` has vectors of users of shape \(\d+, 5\) for \d+ of them",
+        ),
+    ],
+)
+def test_parts_of_others_that_do_not_fit_are_a_sentence(parts, says):
+    with pytest.raises(RecbenchError, match=says):
+        replace(some("mf"), **parts).fit(example(60, 12), Context())
+
+
+def test_newcomers_meet_the_items_of_batches_as_often_as_those_who_were_trained_on():
+    train, others = example(40, 12), example(7, 12)
+    rows = np.full(7, -1, np.int32)
+    half, whole, none = (
+        some(f"mf[loss={loss},negatives=batch]").fit(train, Context()).score(others, rows)
+        for loss in ("ssm[popularity=0.5]", "ssm", "mine-plus[t=0.12,weight=1]")
+    )
+    assert np.array_equal(half, whole)
+    facing_all = some("mf[loss=ssm]").fit(train, Context())
+    assert not np.array_equal(facing_all.score(others, rows), whole)
+    assert none.shape == whole.shape
+
+
+@pytest.mark.parametrize(
+    ("text", "idle"),
+    [
+        ("mf[epochs=20]", {"every", "drawn", "draw", "l2-power", "decay"}),
+        ("mf[loss=bpr,l2=1,epochs=30]", {"every"}),
+        ("ssm-mf[negatives=batch,patience=1,l2=1,epochs=30]", {"drawn", "popularity"}),
+    ],
+)
+def test_what_changes_nothing_is_known(text, idle):
+    assert set(model(text).idle) == idle
 
 
 @pytest.mark.parametrize("text", [*KINDS, "mf[loss=ssm]", "mf[loss=ials]", "mf[loss=sparsemax]"])
