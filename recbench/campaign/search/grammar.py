@@ -163,6 +163,7 @@ class Said:
 
     def __init__(self, picks: Picks, announce: Announce) -> None:
         self.announce = announce
+        self._names = [str(getattr(cls, "name", "")) for cls, _ in picks]
         self._of: list[dict[str, tuple[bool, str]]] = [
             {name.replace("_", "-"): (True, self.BRACKETS) for name in fixed} for _, fixed in picks
         ]
@@ -173,7 +174,10 @@ class Said:
         if before is not None:
             other_alone, other = before
             if other == self.BRACKETS and option == "--grid":
-                self.announce(f"{option} {words} takes the place of what the brackets say")
+                self.announce(
+                    f"{option} {words} takes the place of '{name}' in the brackets of "
+                    f"{self._names[at]}"
+                )
             elif other_alone == alone:
                 raise UsageError(
                     f"'{name}' is given twice, by {other} and by {option} {words}; leave one out"

@@ -132,7 +132,7 @@ def test_a_grid_around_brackets_says_so():
     said = list[str]()
     models = models_from(["ease[l2=5]"], grids=["l2=1,2"], announce=said.append)
     assert [model.l2 for model in models] == [1, 2]
-    assert said == ["--grid l2=1,2 takes the place of what the brackets say"]
+    assert said == ["--grid l2=1,2 takes the place of 'l2' in the brackets of ease"]
 
 
 @pytest.mark.parametrize(
