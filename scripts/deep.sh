@@ -21,19 +21,30 @@ recipe=(
     [ngcf]="$shared,rate=0.03,l2=0.003,epochs=25,decay-at=18+22"
     [gat]='epochs=15'
     [mult-vae]='epochs=36'
+    [dgcf]='batch=2000,rate=0.001,epochs=4'
 )
 grid=(
-    [dgcf]='l2=0.001,0.003 epochs=24'
-    [mult-vae]='epochs=10,20,30'
+    [dgcf]='l2=0.0005,0.001 epochs=40'
+    [mult-vae]='decay-at=10+26,22+26'
+    [ngcf]='rate=0.01,0.03 l2=0.003,0.01 epochs=24'
+    [pinsage]='rate=0.003,0.01 l2=0.00001,0.001 epochs=24'
+    [gat]='rate=0.003,0.01 l2=0.00001,0.001 epochs=12'
     [neumf]='drawn=4,10 epochs=20,40'
     [slim]='alpha=0.001,0.002,0.005,0.01'
 )
 beside=(
-    [dgcf]="$shared,rate=0.03,decay-at=18+22"
-    [mult-vae]='rate=0.002,anneal=10000,decay-at=22+26'
+    [dgcf]="$shared,rate=0.03,decay-at=32+37"
+    [mult-vae]='rate=0.002,anneal=10000,epochs=30'
+    [ngcf]="$shared,decay-at=18+22"
+    [pinsage]='decay-at=18+22'
+    [gat]='decay-at=9+11'
     [slim]='l1-ratio=0.000001,keep=100'
 )
-search=([dgcf]='halving[eta=2,first=6]')
+search=(
+    [dgcf]='halving[eta=2,first=20]'
+    [ngcf]='halving[eta=2,first=6]' [pinsage]='halving[eta=2,first=6]'
+    [gat]='halving[eta=2,first=3]'
+)
 
 step=$1
 shift

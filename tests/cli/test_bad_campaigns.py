@@ -121,7 +121,7 @@ def test_a_damaged_end_of_the_log_costs_nothing(recbench, out, end):
     (out / "trials.jsonl").write_bytes(whole + end.encode())
     assert recbench(*RUN).exit_code == 0
     assert (out / "metrics.csv").read_bytes() == table
-    more = recbench(*RUN, "--grid", "l2=1,10,100,1000")
+    more = recbench(*(word.replace("1,10,100", "1,10,100,1000") for word in RUN))
     assert "3 finished trials found, 1 to run" in more.stderr
     assert log(out).startswith(whole)
     assert (pd.read_csv(out / "metrics.csv")["part"] == "valid").sum() == 4
