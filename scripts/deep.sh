@@ -5,10 +5,11 @@
 #     bash scripts/deep.sh tuned -d gowalla -o results/gowalla-deep-tuned
 #
 # `recipes` fits each model once on all that the test may be fitted on. slim has the parameters of a
-# public log; the others have their defaults or what a few epochs had shown, and fewer epochs than
-# their authors', so that each ends within half an hour of one core. `tuned` looks on validation.
-# docs/deep-models.md has the numbers. What is given after the first word is passed on to `recbench
-# run`; SEEDS and ONLY (model names) may be set in the environment. Finished trials are skipped.
+# public log, dgcf and mult-vae their authors' settings; the others have their defaults or what a few
+# epochs had shown. All but slim have fewer epochs than their authors', so that each ends within half
+# an hour of one core. `tuned` looks on validation. docs/deep-models.md has the numbers. What is
+# given after the first word is passed on to `recbench run`; SEEDS and ONLY (model names) may be set
+# in the environment. Finished trials are skipped.
 set -euo pipefail
 source "$(dirname "$0")/fits.sh"
 order='slim neumf dgcf ngcf pinsage gat mult-vae'
