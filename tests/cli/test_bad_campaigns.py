@@ -24,6 +24,11 @@ GRID = ["-m", "ease", "--grid", "l2=1,10,100", "-k", "ndcg@10", "-o", "out"]
 RUN = ["run", "-d", "toy", *GRID]
 
 
+def wider(values: str) -> list[str]:
+    """The same run over other values."""
+    return [word.replace("l2=1,10,100", f"l2={values}") for word in RUN]
+
+
 def catalogue(folder: Path, name: str = "toy", users: int = 2) -> None:
     (folder / "datasets.yaml").write_text(CATALOGUE.format(name=name, users=users))
 
@@ -121,7 +126,7 @@ def test_a_damaged_end_of_the_log_costs_nothing(recbench, out, end):
     (out / "trials.jsonl").write_bytes(whole + end.encode())
     assert recbench(*RUN).exit_code == 0
     assert (out / "metrics.csv").read_bytes() == table
-    more = recbench(*(word.replace("1,10,100", "1,10,100,1000") for word in RUN))
+    more = recbench(*wider("1,10,100,1000"))
     assert "3 finished trials found, 1 to run" in more.stderr
     assert log(out).startswith(whole)
     assert (pd.read_csv(out / "metrics.csv")["part"] == "valid").sum() == 4
@@ -200,7 +205,7 @@ def tiny(tmp_path_factory):
 @pytest.mark.slow
 def test_a_disk_that_is_really_full(recbench, folder, tiny):
     catalogue(folder)
-    words = [*RUN[:-4], "--grid", "l2=1:100:1", "-o", str(tiny / "out")]
+    words = [*wider("1:100:1")[:-4], "-o", str(tiny / "out")]
     result = recbench(*words)
     refused(result, f"results cannot be written to {tiny}", "No space left on device")
     finished = log(tiny / "out").count(b"\n")  # the last line may be cut short
