@@ -1,6 +1,7 @@
 """Softmax and its kin: each interaction against the catalogue at once, by a logarithm or not."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,11 @@ from recbench.models.trained.loss import Grades, Loss, Positives, sigmoid, softp
 from recbench.models.trained.losses.debiasing import DEBIASED, liked_unknown, shares_liked
 from recbench.params import param
 from recbench.registry import LOSSES
+
+
+def _exponential(loss: Any) -> Response:
+    """e^(s/t)."""
+    return Response("exponential", 1 / loss.t)
 
 
 def _against_all(positives: Positives, means: Means, t: float, weight: float = 1.0) -> Grades:
@@ -27,10 +33,7 @@ class Softmax(Loss):
     formula = "-s_ui / t + log Σ_j e^(s_uj / t)"
     t: float = temperature(1.0, search=(0.1, 3))
 
-    @property
-    def response(self) -> Response:
-        """e^(s/t)."""
-        return Response("exponential", 1 / self.t)
+    response = property(_exponential)
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """a_u log Σ e^(s/t) - Σ s_ui / t."""
@@ -49,10 +52,7 @@ class Mine(Loss):
     score = "cosine"
     t: float = temperature(1.0, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 
-    @property
-    def response(self) -> Response:
-        """e^(s/t)."""
-        return Response("exponential", 1 / self.t)
+    response = property(_exponential)
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """As softmax, but for a constant."""
@@ -70,10 +70,7 @@ class MinePlus(Loss):
     t: float = temperature(0.1, 0.05, 0.08, 0.1, 0.15, 0.2, 0.4, 0.5)
     weight: float = param(1.1, help="weight λ of the second term", low=0, grid=(1.0, 1.1, 1.2))
 
-    @property
-    def response(self) -> Response:
-        """e^(s/t)."""
-        return Response("exponential", 1 / self.t)
+    response = property(_exponential)
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """λ a_u log E e^(s/t) - Σ s_ui / t."""
@@ -97,10 +94,7 @@ class Ssm(Loss):
     weight: float = param(1.0, help="weight λ of the second term", low=0)
     popularity: float = param(1.0, help="items count by their interactions to this power β", low=0)
 
-    @property
-    def response(self) -> Response:
-        """e^(s/t)."""
-        return Response("exponential", 1 / self.t)
+    response = property(_exponential)
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """λ a_u log E e^(s/t) - Σ s_ui / t."""
@@ -118,10 +112,7 @@ class InfoNce(Loss):
     t: float = temperature(0.1, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
     against: int = param(800, help="how many items N an interaction is held against", low=1)
 
-    @property
-    def response(self) -> Response:
-        """e^(s/t)."""
-        return Response("exponential", 1 / self.t)
+    response = property(_exponential)
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """Σ log(1 + N E / e^(s_ui / t))."""
@@ -144,10 +135,7 @@ class InfoNceDebiased(Loss):
                           search=(100, 5000))  # fmt: skip
     alpha: float = liked_unknown()
 
-    @property
-    def response(self) -> Response:
-        """e^(s/t)."""
-        return Response("exponential", 1 / self.t)
+    response = property(_exponential)
 
     def grade(self, positives: Positives, means: Means) -> Grades:
         """As InfoNCE with λ g for N E; nothing but the interaction itself moves g off its floor."""
