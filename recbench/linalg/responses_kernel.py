@@ -18,7 +18,7 @@ from recbench.linalg.compiled import F, compiled
 from recbench.linalg.topk_kernel import Floats
 
 LANES = 64
-"""Columns that are worked on side by side where a sum is not enough."""
+"""Columns that are worked on side by side where a sum is not enough, or tells enough."""
 MOST_STEPS = 64
 """To a threshold; some ten are usual, but rounding may make the last ones go round in circles."""
 FAST = {"contract", "reassoc", "nsz"}
@@ -76,24 +76,37 @@ def _exp(x: Any) -> Any:
 
 
 @fast
+def _highest_of(row: Floats, lanes: Floats) -> Any:
+    """The largest of some scores."""
+    columns = len(row)
+    whole = columns // LANES * LANES
+    lanes[:] = row[0]
+    for start in range(0, whole, LANES):
+        part = row[start : start + LANES]
+        for j in range(LANES):
+            lanes[j] = max(lanes[j], part[j])
+    most = row[0]
+    for j in range(LANES):
+        most = max(most, lanes[j])
+    for j in range(whole, columns):
+        most = max(most, row[j])
+    return most
+
+
+@fast
 def highest(panel: Floats, tops: Floats) -> None:
     """The largest score of each row."""
-    columns = panel.shape[1]
-    whole = columns // LANES * LANES
     lanes = np.empty(LANES, panel.dtype)
     for r in range(panel.shape[0]):
-        row = panel[r]
-        lanes[:] = row[0]
-        for start in range(0, whole, LANES):
-            part = row[start : start + LANES]
-            for j in range(LANES):
-                lanes[j] = max(lanes[j], part[j])
-        most = row[0]
-        for j in range(LANES):
-            most = max(most, lanes[j])
-        for j in range(whole, columns):
-            most = max(most, row[j])
-        tops[r] = most
+        tops[r] = _highest_of(panel[r], lanes)
+
+
+@fast
+def not_below(panel: Floats, far: Floats, most: float, tops: Floats) -> None:
+    """What no score of a row is above: as far as they may be, or, beyond `most`, the largest."""
+    lanes = np.empty(LANES, panel.dtype)
+    for r in range(panel.shape[0]):
+        tops[r] = far[r] if far[r] <= most else _highest_of(panel[r], lanes)
 
 
 @fast
@@ -245,6 +258,59 @@ def only(panel: Floats, tops: Floats, weights: Floats) -> None:
 
 
 @fast
+def collect(
+    panel: Floats, starts: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], values: Floats
+) -> bool:
+    """The responses above 0, row by row; whether there is room for all of them."""
+    zero, found = panel.dtype.type(0), 0
+    for r in range(panel.shape[0]):
+        starts[r] = found
+        for start in range(0, panel.shape[1], LANES):
+            part, total = panel[r, start : start + LANES], zero
+            for j in range(len(part)):
+                total += part[j]
+            if total > zero:
+                for j in range(len(part)):
+                    if part[j] > zero:
+                        if found == len(values):
+                            return False
+                        columns[found], values[found] = start + j, part[j]
+                        found += 1
+    starts[panel.shape[0]] = found
+    return True
+
+
+@fast
+def pull_few(
+    starts: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], values: Floats, c: Floats,
+    out: Floats,
+) -> None:  # fmt: skip
+    """out[r] = Σ value x c[column], over what is stored of a row."""
+    for r in range(out.shape[0]):
+        target = out[r]
+        target[:] = 0
+        for e in range(starts[r], starts[r + 1]):
+            value, source = values[e], c[columns[e]]
+            for k in range(out.shape[1]):
+                target[k] += value * source[k]
+
+
+@fast
+def push_few(
+    starts: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], values: Floats, a: Floats,
+    out: Floats,
+) -> None:  # fmt: skip
+    """out[column] = Σ value x a[r], over what is stored of it."""
+    out[:] = 0
+    for r in range(a.shape[0]):
+        source = a[r]
+        for e in range(starts[r], starts[r + 1]):
+            value, target = values[e], out[columns[e]]
+            for k in range(out.shape[1]):
+                target[k] += value * source[k]
+
+
+@fast
 def weighed(first: int, last: int, weights: Floats, parts: Floats, out: Floats) -> None:
     """Rows of Σ weight x part, in the order of the parts."""
     for r in range(first, last):
@@ -369,8 +435,9 @@ def pull_own(g: Floats, c: Floats, columns: npt.NDArray[np.int32], out: Floats) 
         target[:] = 0
         for j in range(columns.shape[1]):
             value, source = g[r, j], c[columns[r, j]]
-            for k in range(out.shape[1]):
-                target[k] += value * source[k]
+            if value != 0:  # hinges have few that are not
+                for k in range(out.shape[1]):
+                    target[k] += value * source[k]
 
 
 @fast
@@ -380,5 +447,6 @@ def push_own(g: Floats, a: Floats, columns: npt.NDArray[np.int32], out: Floats) 
         source = a[r]
         for j in range(columns.shape[1]):
             value, target = g[r, j], out[columns[r, j]]
-            for k in range(out.shape[1]):
-                target[k] += value * source[k]
+            if value != 0:
+                for k in range(out.shape[1]):
+                    target[k] += value * source[k]

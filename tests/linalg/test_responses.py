@@ -26,6 +26,12 @@ def panels(request, monkeypatch):
     monkeypatch.setattr(responses, "PANEL", request.param)
 
 
+@pytest.fixture(params=[1, 10**9], ids=["few", "many"])
+def few(request, monkeypatch):
+    """Responses that are not 0 are few enough to be gone through one by one, or never are."""
+    monkeypatch.setattr(responses, "FEW", request.param)
+
+
 def some(rows, width=3, seed=0, dtype=np.float64):
     return np.random.default_rng(seed).standard_normal((rows, width)).astype(dtype)
 
@@ -86,7 +92,7 @@ def faced(engine, pool, room=None, dtype=np.float64, columns=90):
 
 @pytest.mark.parametrize("engine", ["all", "shared", "own"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_means_and_both_ways_back(kind, engine, panels, pool):
+def test_means_and_both_ways_back(kind, engine, few, panels, pool):
     a, source, drawn, block = faced(engine, pool)
     scores = np.einsum("rk,rjk->rj", a, source[drawn])
     shift = some(5, 1, seed=3)[:, 0]
@@ -115,6 +121,14 @@ def test_columns_may_weigh_in_the_mean_of_exponentials(panels, pool):
     assert np.allclose(means.value, value, **EXACT)
     assert np.allclose(block.pull(c), (c[:, None] * derivative) @ source, **EXACT)
     assert np.allclose(block.push(c), (c[:, None] * derivative).T @ a, **EXACT)
+
+
+def test_responses_that_are_few_are_collected_and_others_are_not(pool):
+    *_, block = faced("all", pool)
+    scores = np.sort((block.a @ block.c.T).ravel())
+    for above, collected in ((len(scores) // responses.FEW, True), (len(scores) // 4, False)):
+        block.respond(Response("hinge"), scores[-above - 1])
+        assert (block._few[0] is not None) == collected
 
 
 @pytest.mark.parametrize("kind", ["hinge", "softplus", "excess"])
@@ -172,6 +186,29 @@ def test_large_scores_neither_overflow_nor_vanish(dtype, pool):
     means = block.respond(Response("softplus"))
     assert np.allclose(means.value, (1e4 + np.log(2)) / 3)
     assert np.allclose(means.slope, 0.5)
+
+
+@pytest.mark.parametrize("engine", ["all", "shared", "own"])
+@pytest.mark.parametrize("length", [1e-3, 1.0, 20.0, 1e3])
+def test_exponentials_of_vectors_of_any_length(length, engine, panels, pool):
+    """Short rows are not searched for their largest score, long ones in the same block are."""
+    a, source, drawn, _ = faced(engine, pool)
+    a = (a * [[length], [1], [length / 7], [0], [5]]).astype(np.float32)
+    source[:, 0] = -abs(source[:, 0])
+    a[1] = [6, 0, 0]  # all scores are far below what lengths allow
+    makes = {"all": Block, "shared": Shared, "own": Own}
+    more = {"all": (), "shared": (drawn[0],), "own": (drawn,)}
+    block = makes[engine](pool, a, source.astype(np.float32), Room(), *more[engine])
+    scores = np.einsum("rk,rjk->rj", a.astype(np.float64), source[drawn])
+    top = scores.max(axis=1)
+    grown = np.exp(SCALE * (scores - top[:, None]))
+    means = block.respond(response("exponential"))
+    assert np.allclose(means.value, np.log(grown.mean(axis=1)) + SCALE * top, rtol=1e-5, atol=1e-5)
+    shares = grown / grown.sum(axis=1, keepdims=True)
+    close = {"rtol": 1e-3 if length > 100 else 1e-4, "atol": 1e-5}
+    assert np.allclose(
+        block.pull(np.ones(5)), np.einsum("rj,rjk->rk", shares, source[drawn]), **close
+    )
 
 
 def test_sparsemax_of_equal_scores_is_even(panels, pool):
