@@ -191,21 +191,22 @@ def thresholds(
 ) -> None:  # fmt: skip
     """The τ of rows from `first` to before `last` with Σ [s - τ]₊ = 1; panels have this width.
 
-    From below, where more than enough is above τ, the line through those that are leads to the
-    next τ; once nothing more falls out, it is exact.
+    It is less than 1 below the largest score, so only those above that are looked at. From below,
+    where more than enough is above τ, the line through those that are leads to the next τ; once
+    nothing more falls out, it is exact.
     """
     row = np.empty(columns, scores.dtype)
     zero, one = scores.dtype.type(0), scores.dtype.type(1)
     for r in range(first, last):
+        tau, before, kept = tops[r] - one, zero, 0
         for start in range(0, columns, width):
             stop = min(start + width, columns)
-            place = rows * start + r * (stop - start)
-            for j in range(stop - start):  # see `multiply` in topk_kernel
-                row[start + j] = scores[place + j]
-        tau, before = tops[r] - one, zero
+            panel = scores[rows * start + r * (stop - start) :][: stop - start]
+            for some in range(0, len(panel), LANES):
+                kept = _keep_above(tau, panel[some : some + LANES], row, kept)
         for _ in range(MOST_STEPS):
             total, count = zero, zero
-            for j in range(columns):
+            for j in range(kept):
                 inside = row[j] > tau
                 total += row[j] - tau if inside else zero
                 count += one if inside else zero
@@ -215,7 +216,22 @@ def thresholds(
             if count == before:
                 break
             before = count
+            if 2 * count < kept:
+                kept = _keep_above(tau, row[:kept], row, 0)
         out[r] = tau
+
+
+@fast
+def _keep_above(limit: Any, some: Floats, row: Floats, kept: int) -> int:
+    """Put the scores above a limit behind those that are kept already; how many these are then."""
+    count = some.dtype.type(0)
+    for j in range(len(some)):
+        count += 1 if some[j] > limit else 0
+    if count > 0:
+        for j in range(len(some)):  # all are written, and those below written over
+            row[kept] = some[j]
+            kept += some[j] > limit
+    return kept
 
 
 @fast
