@@ -48,7 +48,7 @@ def names_of(kind: str) -> list[str]:
 
         return sorted(load_catalog())
     if kind == "searches":
-        from recbench.campaign.request import SEARCHES
+        from recbench.campaign.asked import SEARCHES
 
         return list(SEARCHES)
     if kind == "runs":

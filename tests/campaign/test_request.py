@@ -9,11 +9,12 @@ import pytest
 import toys
 from recbench import api
 from recbench.campaign import request
+from recbench.campaign.asked import KNOWN
 from recbench.campaign.executors import InProcess
 from recbench.campaign.keep import Keep
 from recbench.campaign.packed import Packed
 from recbench.campaign.processes import Processes
-from recbench.campaign.request import KNOWN, Request
+from recbench.campaign.request import Request
 from recbench.cli.run import command
 from recbench.data.open import OwnFile
 from recbench.errors import DataError, UsageError

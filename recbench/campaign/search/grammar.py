@@ -21,7 +21,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from recbench.brackets import pair_of, split_commas
 from recbench.campaign.search.space import (
@@ -60,14 +60,11 @@ def models_from(
 ) -> list[Any]:  # fmt: skip
     """Build every model that a command line asks for, in a stable order, without repeats."""
     picks = [parse_described(name, MODELS) for name in names]
-    spaces: list[dict[str, list[Value]]] = [{} for _ in picks]
-    said = Said(picks, announce)
-    for pair in _pairs(sets, "--set", picks):
-        _spread(picks, spaces, said, "--set", *pair, lambda value, param: [param.convert(value)])
-    for pair in _pairs(grids, "--grid", picks):
-        _tell_far(*pair, _spread(picks, spaces, said, "--grid", *pair, grid_values), announce)
+    said = Said[list[Value]](picks, announce)
+    said.take("--set", sets, lambda value, param: [param.convert(value)])
+    said.take("--grid", grids, grid_values)
     models = itertools.chain.from_iterable(
-        _product(cls, fixed, space) for (cls, fixed), space in zip(picks, spaces, strict=True)
+        _product(cls, fixed, space) for (cls, fixed), space in zip(picks, said.values, strict=True)
     )
     return list({model.text: model for model in models}.values())
 
@@ -82,20 +79,13 @@ def spaces_from(
     published with the model, if any. A model without one is searched where its parameters say.
     """
     picks = [parse_described(name, MODELS) for name in names]
-    dimensions: list[dict[str, Dimension]] = [{} for _ in picks]
-    said = Said(picks, announce)
-
-    def fixed_at(value: str, param: Param) -> Dimension:
-        return Choice((param.convert(value),))
-
-    for pair in _pairs(sets, "--set", picks):
-        _spread(picks, dimensions, said, "--set", *pair, fixed_at)
-    without = [dict(given) for given in dimensions]
-    for pair in _pairs(grids, "--grid", picks):
-        _tell_far(*pair, _spread(picks, dimensions, said, "--grid", *pair, dimension), announce)
+    said = Said[Dimension](picks, announce)
+    said.take("--set", sets, lambda value, param: Choice((param.convert(value),)))
+    without = [dict(given) for given in said.values]
+    said.take("--grid", grids, dimension)
     return [
         Space(cls, fixed, _others(cls, fixed, given, gridded=given != before) | given)
-        for (cls, fixed), given, before in zip(picks, dimensions, without, strict=True)
+        for (cls, fixed), given, before in zip(picks, said.values, without, strict=True)
     ]
 
 
@@ -156,21 +146,57 @@ def _outside(spec: Param, values: Dimension | list[Value]) -> list[str]:
     return [format_value(end) for end in ends if not (low <= end <= high or spec.ends_at(end))]
 
 
-class Said:
-    """Where each parameter of each model was given, and whether for that model alone."""
+class Said(Generic[T]):
+    """What was said of the parameters of each model, and whether of that model alone."""
 
     BRACKETS = "its brackets"
 
     def __init__(self, picks: Picks, announce: Announce) -> None:
-        self.announce = announce
+        self.picks, self.announce = picks, announce
+        self.values: list[dict[str, T]] = [{} for _ in picks]
+        """By model and parameter: what the options give it."""
         self._names = [str(getattr(cls, "name", "")) for cls, _ in picks]
-        self._of: list[dict[str, tuple[bool, str]]] = [
+        self._by: list[dict[str, tuple[bool, str]]] = [
             {name.replace("_", "-"): (True, self.BRACKETS) for name in fixed} for _, fixed in picks
         ]
 
-    def takes(self, at: int, name: str, option: str, words: str, *, alone: bool) -> bool:
+    def take(self, option: str, words: Iterable[str], read: Callable[[str, Param], T]) -> None:
+        """Go through all that follows an option, `--set` or `--grid`."""
+        for key, text in _pairs(words, option, self.picks):
+            given = self._spread(option, key, text, read)
+            if option == "--grid":
+                _tell_far(key, text, given, self.announce)
+
+    def _spread(
+        self, option: str, key: str, text: str, read: Callable[[str, Param], T]
+    ) -> list[Given[T]]:
+        """Give the values of one parameter to each model that has it; who that is."""
+        only, name = _parted(key, self.picks)
+        options, found, known = set[str](), list[Given[T]](), False
+        for at, ((cls, fixed), values) in enumerate(zip(self.picks, self.values, strict=True)):
+            specs = params_within(cls, {**fixed, **_settled(values)})
+            options |= {*specs}
+            if name not in specs or only not in ("", self._names[at]):
+                continue
+            known, given = True, read(text, specs[name])
+            if self._counts(at, name, option, f"{key}={text}", alone=bool(only)):
+                values[name] = given
+                found.append((self._names[at], specs[name], given))
+        if known and not found:
+            raise UsageError(
+                f"{option} {key}={text} would change nothing: each model has a '{name}' that was "
+                "given for it alone; leave one out"
+            )
+        if not known:
+            first, dot, _ = name.partition(".")
+            if dot and first not in options:
+                raise unknown("model in this run", first, set(self._names))
+            raise unknown(f"parameter of {', '.join(sorted(set(self._names)))}", name, options)
+        return found
+
+    def _counts(self, at: int, name: str, option: str, words: str, *, alone: bool) -> bool:
         """Whether what an option says of a model counts, and not what was said before."""
-        before = self._of[at].get(name)
+        before = self._by[at].get(name)
         if before is not None:
             other_alone, other = before
             if other == self.BRACKETS and option == "--grid":
@@ -184,43 +210,8 @@ class Said:
                 )
             elif other_alone:
                 return False
-        self._of[at][name] = alone, f"{option} {words}"
+        self._by[at][name] = alone, f"{option} {words}"
         return True
-
-
-def _spread(
-    picks: Picks,
-    spaces: Sequence[dict[str, T]],
-    said: Said,
-    option: str,
-    key: str,
-    text: str,
-    read: Callable[[str, Param], T],
-) -> list[Given[T]]:
-    """Give the values of one parameter to each model that has it; who that is."""
-    only, name = _parted(key, picks)
-    options, found, known = set[str](), list[Given[T]](), False
-    for at, ((cls, fixed), space) in enumerate(zip(picks, spaces, strict=True)):
-        specs = params_within(cls, {**fixed, **_settled(space)})
-        options |= {*specs}
-        if name not in specs or only not in ("", getattr(cls, "name", "")):
-            continue
-        known, given = True, read(text, specs[name])
-        if said.takes(at, name, option, f"{key}={text}", alone=bool(only)):
-            space[name] = given
-            found.append((str(getattr(cls, "name", "")), specs[name], given))
-    if known and not found:
-        raise UsageError(
-            f"{option} {key}={text} would change nothing: each model has a '{name}' that was given "
-            "for it alone; leave one out"
-        )
-    if not known:
-        names = {getattr(cls, "name", "") for cls, _ in picks}
-        first, dot, _ = name.partition(".")
-        if dot and first not in options:
-            raise unknown("model in this run", first, names)
-        raise unknown(f"parameter of {', '.join(sorted(names))}", name, options)
-    return found
 
 
 def _settled(space: Mapping[str, Any]) -> dict[str, Value]:
