@@ -9,9 +9,9 @@ items: three products of matrices, 6 · users · items · factors operations, wh
 counted. The product beside it is NumPy's own of two square float32 matrices, on as many threads,
 taken in turns with the steps; the fastest of each counts, on the wall and in processor time.
 
-A curve is made with all training interactions and measured on the test part after every epoch,
-outside of the clock. It asks how long training takes, not which model is better: nothing is
-selected by it. Memory is the most that the process ever had, less what it had before training.
+A curve is made with all training interactions and measured on the test part after every epoch, or
+every few, outside of the clock. It asks how long training takes, not which model is better: nothing
+is selected by it. Memory is the most that the process ever had, less what it had before training.
 """
 
 import argparse
@@ -117,7 +117,7 @@ def speed(count: int, peers: str | None) -> None:
             subprocess.run([peers, script, folder, "--only", "exact,mf-ccl"], check=True)
 
 
-def curve(text: str, out: Path | None, seed: int) -> None:
+def curve(text: str, out: Path | None, seed: int, every: int) -> None:
     """Train one model; seconds, epochs and ndcg@20, and when it is within 1 % of its last."""
     train, test = parts()
     model = build(text, MODELS)
@@ -129,6 +129,8 @@ def curve(text: str, out: Path | None, seed: int) -> None:
         wall, cpu = wall + time.perf_counter() - start[0], cpu + time.process_time() - start[1]
         if epoch == 1:
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        if epoch % every and epoch < model.training.epochs:
+            continue
         rows.append((round(wall, 2), round(cpu, 2), epoch, quality(fit.look(), train, test)))
         print(
             f"epoch {epoch:3d} {wall:8.1f} s {cpu:8.1f} cpu s   ndcg@20 {rows[-1][3]:.4f}",
@@ -162,11 +164,12 @@ def main() -> None:
     slow.add_argument("model")
     slow.add_argument("--out", type=Path)
     slow.add_argument("--seed", type=int, default=0)
+    slow.add_argument("--every", type=int, default=1, help="measure after so many epochs")
     given = parser.parse_args()
     if given.action == "speed":
         speed(given.steps, given.peers)
     else:
-        curve(given.model, given.out, given.seed)
+        curve(given.model, given.out, given.seed, given.every)
 
 
 if __name__ == "__main__":
