@@ -81,8 +81,9 @@ table() {
     local others='softmax sparsemax bce uib ssm-mf mf-infonce mf-infonce-debiased mf-mine
         mf-mine-plus mf-ccl mf-ccl-debiased lightgcn+softmax lightgcn+sparsemax lightgcn+bce
         lightgcn+uib lightgcn+ssm lightgcn+infonce lightgcn+infonce-debiased lightgcn+mine
-        lightgcn+mine-plus lightgcn+ccl lightgcn+ccl-debiased'
-    $recbench run "$@" -q -m popularity -m ease -m ials -m mse -m mse-debiased
+        lightgcn+mine-plus lightgcn+ccl lightgcn+ccl-debiased lightgcn+mse lightgcn+mse-debiased
+        lightgcn+rg2 lightgcn+rgx'
+    $recbench run "$@" -q -m popularity -m ease -m ials -m mse -m mse-debiased -m rg2 -m rgx
     for model in ${ONLY:-$others $paired}; do
         case $paired in
             *" $model "*) how=(--grid rate=0.001,0.003,0.01 --set epochs=40 --set decay-at=28+36

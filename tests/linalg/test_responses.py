@@ -24,6 +24,8 @@ def pool():
 def panels(request, monkeypatch):
     """The 90 columns of these tests in many panels, the last one smaller, or in one."""
     monkeypatch.setattr(responses, "PANEL", request.param)
+    monkeypatch.setattr(responses, "SCORES", 1)
+    return request.param
 
 
 @pytest.fixture(params=[1, 10**9], ids=["few", "many"])
@@ -88,6 +90,12 @@ def faced(engine, pool, room=None, dtype=np.float64, columns=90):
         return a, source, np.tile(drawn, (5, 1)), Shared(pool, a, source, room, drawn)
     drawn = rng.integers(columns // 2, size=(5, columns)).astype(np.int32)
     return a, source, drawn, Own(pool, a, source, room, drawn)
+
+
+@pytest.mark.parametrize("engine", ["all", "shared", "own"])
+def test_panels_have_the_width_that_these_tests_want(engine, panels, pool):
+    *_, block = faced(engine, pool)
+    assert len(block.bounds) == (-(-90 // min(panels, 11)) if engine == "own" else -(-90 // panels))
 
 
 @pytest.mark.parametrize("engine", ["all", "shared", "own"])
@@ -241,6 +249,7 @@ def test_a_room_serves_blocks_of_any_size_one_after_the_other(pool):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_number_of_threads_changes_no_bit(kind, monkeypatch):
     monkeypatch.setattr(responses, "PANEL", 7)
+    monkeypatch.setattr(responses, "SCORES", 1)
     found = []
     for threads in (1, 2):
         with kernel_threads(threads), blas.workers() as pool:

@@ -54,7 +54,17 @@ def cosines(one, other):
             "mf[loss=softmax,score=distance,l2=0.02]", 0.998, 0.95, 0.65, marks=pytest.mark.slow
         ),
         ("lightgcn[loss=softmax,layers=2,l2=0.02]", 0.95, 0.75, 0.7),
+        pytest.param(
+            "sgl-ed[layers=2,l2=0.02,contrast=0.01,negatives=shared,drawn=200]",
+            0.95,
+            0.75,
+            0.6,
+            marks=pytest.mark.slow,
+        ),
         pytest.param("youtubenet[drawn=200]", 0.999999, 1.0, 0.8, marks=pytest.mark.slow),
+        pytest.param(
+            "simplex[own=0,drawn=200,loss=softmax]", 0.999999, 1.0, 0.5, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_stranger_is_nearly_who_he_would_have_been(train, text, vectors, again, refit):
