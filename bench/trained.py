@@ -8,6 +8,7 @@ On Gowalla as LightGCN's authors split it, 64 factors. A step takes a block of u
 items: three products of matrices, 6 · users · items · factors operations, which is all that is
 counted. The product beside it is NumPy's own of two square float32 matrices, on as many threads,
 taken in turns with the steps; the fastest of each counts, on the wall and in processor time.
+Quadratic losses make no scores: bench/convergence.py has them.
 
 A curve is made with all training interactions and measured on the test part after every epoch, or
 every few, outside of the clock. It asks how long training takes, not which model is better: nothing
@@ -41,7 +42,7 @@ from recbench.splits.given import Given
 
 LOSSES = (
     "softmax", "mine-plus[t=0.1,weight=1.1]", "ccl", "infonce", "infonce-debiased", "bce", "uib",
-    "sparsemax", "rg2",
+    "sparsemax",
 )  # fmt: skip
 SIDE, ROUNDS, K, BATCH, FACTORS = 2048, 5, 20, 512, 64
 KEPT: list[Any] = []

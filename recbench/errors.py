@@ -51,6 +51,7 @@ ELSEWHERE = {
     "slimelastic": "slim", "slim-elastic": "slim", "slim-elasticnet": "slim", "fslim": "slim",
     "mostpop": "popularity", "most-popular": "popularity", "toppop": "popularity",
     "pca": "regularized-pca", "puresvd": "regularized-pca", "svd": "regularized-pca",
+    "mf-mse": "mse", "mf-mse-debiased": "mse-debiased",
     "sgl": "sgl-ed", "wmf": "wrmf", "youtubednn": "youtubenet",
     "dae": "mult-dae", "multdae": "mult-dae", "multidae": "mult-dae", "vae": "mult-vae",
     "multvae": "mult-vae", "multivae": "mult-vae", "ncf": "neumf", "neural-mf": "neumf",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from recbench.errors import ELSEWHERE, printable, reason_of, unknown
+from recbench.errors import ELSEWHERE, closest, printable, reason_of, unknown
+from recbench.published.rows import load
 from recbench.registry import LOSSES, METRICS, MODELS, SPLITS
 
 KINDS = {"model": MODELS, "metric": METRICS, "split": SPLITS, "loss": LOSSES}
@@ -28,6 +29,7 @@ KINDS = {"model": MODELS, "metric": METRICS, "split": SPLITS, "loss": LOSSES}
         ("loss", "sparse", "sparsemax"),
         ("model", "multdae", "mult-dae"),
         ("model", "Mult_VAE", "mult-vae"),
+        ("model", "mf-mse", "mse"),
     ],
 )
 def test_what_was_meant_is_named(kind, typed, meant):
@@ -77,3 +79,10 @@ def test_an_error_without_a_text_still_has_a_kind():
 
     assert reason_of(Odd("x")) == "Odd: "
     assert reason_of(ValueError("x\x1b")) == "ValueError: x?"
+
+
+def test_every_model_that_a_paper_prints_is_led_to_ours():
+    names = MODELS.names()
+    for row in load():
+        typed = row.model.lower().replace("_", "-")
+        assert typed in names or closest(typed, names) == row.our_model
