@@ -38,9 +38,9 @@ order='ssm-gnn mf-mine-plus mse mse-debiased mf-infonce mf-mine mf-ccl mf-infonc
 
 grid=(
     [mf-mine-plus]='t=0.08,0.1 weight=1.1,1.22'
-    [mf-mine]='t=0.07,0.1,0.14,0.2'
-    [mf-infonce]='t=0.07,0.1,0.14,0.2'
-    [mf-infonce-debiased]='t=0.07,0.1,0.14,0.2'
+    [mf-mine]='t=0.09,0.1,0.11,0.12'
+    [mf-infonce]='t=0.1,0.12,0.14'
+    [mf-infonce-debiased]='t=0.09,0.1,0.12'
     [mf-ccl]='margin=0.8,0.9 weight=150,400'
     [mf-ccl-debiased]='weight=0.05,0.1,0.2 rate=0.005,0.015'
     [mse]='l2=0.3,1,3 negatives=10,20,40 iterations=2,3,4,6,10'
@@ -60,13 +60,14 @@ beside=(
     [youtubenet]='batch=512,drawn=800,epochs=40,l2-power=0.5'
     [lightgcn]='negatives=shared,drawn=1024,epochs=60,decay-at=42+53'
     [lightgcn+ssm]='layers=1,factors=256,batch=512,rate=0.015,epochs=30,decay-at=21+26,weight=0.84'
-    [mf-mine]='' [mf-infonce]='' [mf-infonce-debiased]=''
+    [mf-mine]=$long [mf-infonce]='' [mf-infonce-debiased]=$long
 )
 
 for model in $order; do
     case $model in
-        mse* | mf-ccl-debiased) ;;  # they hand out all their rounds, or are few
-        mf-bpr) search[$model]='halving[eta=2,first=20]' ;;
+        mse* | mf-ccl-debiased | mf-infonce) ;;  # they hand out all their rounds, or are few
+        mf-bpr | mf-mine) search[$model]='halving[eta=2,first=20]' ;;
+        mf-infonce-debiased) search[$model]='halving[eta=3,first=20]' ;;
         lightgcn+ssm) search[$model]='halving[eta=3,first=8]' ;;
         cml) search[$model]='halving[eta=3,first=5]' ;;
         lightgcn) search[$model]='halving[eta=4,first=8]' ;;
