@@ -15,6 +15,7 @@ set -euo pipefail
 source "$(dirname "$0")/fits.sh"
 
 long='batch=256,rate=0.015,epochs=60,decay-at=42+53'
+near='rate=0.003,negatives=own,drawn=100,factors=100,init=0.1,batch=2048,epochs=40'
 mixed='dropout=0.1,batch=256,drawn=2000,rate=0.0001,init=0.0001,epochs=40,decay-at=14+24'
 recipe=(
     [mf-mine-plus]="t=0.08,weight=1.22,$long"
@@ -26,7 +27,7 @@ recipe=(
     [mse]=''
     [mse-debiased]=''
     [mf-bpr]=''
-    [cml]=''
+    [cml]="margin=1.5,$near"
     [youtubenet]='batch=512,drawn=800,epochs=40'
     [lightgcn]=''
     [simplex]="own=0.8,gather=attention,tables-for=own,loss=ccl[margin=0.9,weight=250],$mixed"
@@ -46,7 +47,7 @@ grid=(
     [mse]='l2=0.3,1,3 negatives=10,20,40 iterations=2,3,4,6,10'
     [mse-debiased]='l2=0.00001,0.0001,0.001 weight=0.001,0.003,0.01 iterations=2,3,4,6,10'
     [mf-bpr]='l2=0.001,0.003'
-    [cml]='rate=0.001,0.003,0.01 margin=0.25,0.5,1,1.5,2'
+    [cml]='margin=1,1.5'
     [youtubenet]='init=0.0001,0.01 l2=0,0.001'
     [lightgcn]='rate=0.03,0.1 l2=0.0001,0.001'
     [simplex]='own=0.5,0.8 loss.margin=0.8,0.9'
@@ -56,7 +57,7 @@ grid=(
 )
 beside=(
     [mf-bpr]='batch=1024,drawn=2048,rate=0.002,decay-at=28+35,epochs=40,l2-power=0.5'
-    [cml]='init=0.125,epochs=40'
+    [cml]=$near
     [youtubenet]='batch=512,drawn=800,epochs=40,l2-power=0.5'
     [lightgcn]='negatives=shared,drawn=1024,epochs=60,decay-at=42+53'
     [lightgcn+ssm]='layers=1,factors=256,batch=512,rate=0.015,epochs=30,decay-at=21+26,weight=0.84'
@@ -66,10 +67,9 @@ beside=(
 for model in $order; do
     case $model in
         mse* | mf-ccl-debiased | mf-infonce) ;;  # they hand out all their rounds, or are few
-        mf-bpr | mf-mine) search[$model]='halving[eta=2,first=20]' ;;
+        mf-bpr | mf-mine | cml) search[$model]='halving[eta=2,first=20]' ;;
         mf-infonce-debiased) search[$model]='halving[eta=3,first=20]' ;;
         lightgcn+ssm) search[$model]='halving[eta=3,first=8]' ;;
-        cml) search[$model]='halving[eta=3,first=5]' ;;
         lightgcn) search[$model]='halving[eta=4,first=8]' ;;
         youtubenet) search[$model]='halving[eta=4,first=10]' ;;
         *) search[$model]='halving[eta=4,first=5]' ;;
