@@ -154,16 +154,13 @@ class Block:
             given = self._thresholds(hide)
 
         most = DEEPEST / (2 * response.scale)  # the lowest score is twice as far from the bound
-        known = bound is not None and bound <= most
-        if known:
-            tops[:] = bound
         lengths = _lengths(self.a)
 
         def work(number: int, start: int, stop: int) -> None:
             if response.kind != "excess":
                 self._fill(number, start, stop, hide)
-            if response.kind == "exponential" and not known:
-                far = self._farthest(lengths, start, stop)
+            if response.kind == "exponential":
+                far = np.full(rows, bound, dtype) if bound else self._farthest(lengths, start, stop)
                 kernel.not_below(self._panel(start, stop), far, most, tops[number])
             weighing = None if weights is None else weights[start:stop]
             results = sums[number], values[number], tops[number]
@@ -207,7 +204,8 @@ class Block:
             if few is None:
                 products.push(self._panel(start, stop), rows, out[start:stop])
             else:
-                kernel.push_few(*few, rows, out[start:stop])
+                out[start:stop] = 0
+                kernel.add_to_columns(*few, rows, out[start:stop])
             if alike is not None:
                 out[start:stop] += alike
 
@@ -250,7 +248,8 @@ class Block:
         if few is None:
             products.pull(panel, columns, out)
         else:
-            kernel.pull_few(*few, columns, out)
+            out[:] = 0
+            kernel.add_to_rows(*few, columns, out)
 
     def _total(self) -> Vector:
         """The sum of the columns that every row faces."""

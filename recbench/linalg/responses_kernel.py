@@ -17,6 +17,7 @@ from numba.extending import intrinsic, overload
 from recbench.linalg.compiled import F, compiled
 from recbench.linalg.topk_kernel import Floats
 
+Counts = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 LANES = 64
 """Columns that are worked on side by side where a sum is not enough, or tells enough."""
 MOST_STEPS = 64
@@ -297,36 +298,6 @@ def collect(
 
 
 @fast
-def pull_few(
-    starts: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], values: Floats, c: Floats,
-    out: Floats,
-) -> None:  # fmt: skip
-    """out[r] = Σ value x c[column], over what is stored of a row."""
-    for r in range(out.shape[0]):
-        target = out[r]
-        target[:] = 0
-        for e in range(starts[r], starts[r + 1]):
-            value, source = values[e], c[columns[e]]
-            for k in range(out.shape[1]):
-                target[k] += value * source[k]
-
-
-@fast
-def push_few(
-    starts: npt.NDArray[np.int32], columns: npt.NDArray[np.int32], values: Floats, a: Floats,
-    out: Floats,
-) -> None:  # fmt: skip
-    """out[column] = Σ value x a[r], over what is stored of it."""
-    out[:] = 0
-    for r in range(a.shape[0]):
-        source = a[r]
-        for e in range(starts[r], starts[r + 1]):
-            value, target = values[e], out[columns[e]]
-            for k in range(out.shape[1]):
-                target[k] += value * source[k]
-
-
-@fast
 def weighed(first: int, last: int, weights: Floats, parts: Floats, out: Floats) -> None:
     """Rows of Σ weight x part, in the order of the parts."""
     for r in range(first, last):
@@ -369,18 +340,29 @@ def dots(
 
 
 @fast
-def add_cells(
-    a_bar: Floats, c_bar: Floats, a: Floats, c: Floats, starts: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int32], values: Floats,
-) -> None:  # fmt: skip
-    """Add the products of stored cells with the other side's vectors, for both sides."""
-    for r in range(a.shape[0]):
+def add_to_rows(
+    starts: Counts, columns: npt.NDArray[np.int32], values: Floats, c: Floats, out: Floats
+) -> None:
+    """out[r] += value x c[column], over the stored cells of a row."""
+    for r in range(len(starts) - 1):
+        target = out[r]
         for e in range(starts[r], starts[r + 1]):
-            value, other = values[e], columns[e]
-            for k in range(a.shape[1]):
-                a_bar[r, k] += value * c[other, k]
-            for k in range(a.shape[1]):
-                c_bar[other, k] += value * a[r, k]
+            value, source = values[e], c[columns[e]]
+            for k in range(out.shape[1]):
+                target[k] += value * source[k]
+
+
+@fast
+def add_to_columns(
+    starts: Counts, columns: npt.NDArray[np.int32], values: Floats, a: Floats, out: Floats
+) -> None:
+    """out[column] += value x a[r], over the stored cells of each row."""
+    for r in range(len(starts) - 1):
+        source = a[r]
+        for e in range(starts[r], starts[r + 1]):
+            value, target = values[e], out[columns[e]]
+            for k in range(out.shape[1]):
+                target[k] += value * source[k]
 
 
 @fast

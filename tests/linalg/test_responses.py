@@ -290,7 +290,8 @@ def test_stored_cells_are_scored_and_added_up():
     expected = a_bar.copy(), c_bar.copy()
     np.add.at(expected[0], rows, values[:, None] * c[columns])
     np.add.at(expected[1], columns, values[:, None] * a[rows])
-    kernel.add_cells(a_bar, c_bar, a, c, starts, columns, values)
+    kernel.add_to_rows(starts, columns, values, c, a_bar)
+    kernel.add_to_columns(starts, columns, values, a, c_bar)
     assert np.allclose(a_bar, expected[0], **EXACT)
     assert np.allclose(c_bar, expected[1], **EXACT)
 

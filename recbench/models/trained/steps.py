@@ -297,7 +297,9 @@ class Cells:
         """Add what they have to the derivatives."""
         from recbench.linalg import responses_kernel as kernel
 
-        kernel.add_cells(a_bar, c_bar, self.a, self.c, self.batch.starts, self.batch.cells, values)
+        cells = self.batch.starts, self.batch.cells, values
+        kernel.add_to_rows(*cells, self.c, a_bar)
+        kernel.add_to_columns(*cells, self.a, c_bar)
 
 
 def _block(factors: Factors, batch: Batch, response: Response) -> Block:

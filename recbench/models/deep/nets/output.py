@@ -120,7 +120,8 @@ class _Compiled:
         scores = np.empty(len(cells), own.dtype)
         kernel.dots(own, columns, starts, cells, scores)
         pull = np.full(len(cells), -1 / len(self.rows), own.dtype)
-        kernel.add_cells(to_rows, to_columns, own, columns, starts, cells, pull)
+        kernel.add_to_rows(starts, cells, pull, columns, to_rows)
+        kernel.add_to_columns(starts, cells, pull, own, to_columns)
         self.to_rows[rows] = to_rows
         if self.to_columns is None:
             self.to_columns = to_columns
